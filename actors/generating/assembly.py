@@ -12,6 +12,7 @@ from actors.generating.draft_length import Acceptance, DraftLength
 from actors.generating.drafting import Drafting, LookupSource, ModelSource
 from actors.generating.output import Output
 from actors.generating.request_log import RequestLog
+from runtime.grammar.grammar import GrammarKind
 from runtime.loading.served import Proposer
 from runtime.sampling.tokens import AllowedTokens
 
@@ -59,6 +60,7 @@ class Assembly:
         if params.seed is None:
             params = replace(params, seed=secrets.randbits(63), reproducible=False)
 
+        held = asked.grammar is not None and asked.grammar.kind is not GrammarKind.ANY
         allowed = AllowedTokens(asked.allowed, self._model.vocab_size) if asked.allowed else None
 
         def output(index: int, emit: Callable[[Event], None]) -> Output:
@@ -69,11 +71,9 @@ class Assembly:
                 prompt,
                 params.for_choice(index),
                 max_tokens=room if asked.max_tokens is None else min(asked.max_tokens, room),
-                end_ids=(*(() if asked.ignore_eos and grammar is None else self._model.eos_token_ids), *asked.end_ids),
+                end_ids=(*(() if asked.ignore_eos and not held else self._model.eos_token_ids), *asked.end_ids),
                 # What a grammar was matched with is sent as it is, the space of a first token included.
-                text=self._model.text(
-                    asked.stop, continues=asked.continues or grammar is not None, visible=asked.visible
-                ),
+                text=self._model.text(asked.stop, continues=asked.continues or held, visible=asked.visible),
                 emit=emit,
                 allowed=allowed,
                 constraint=None if grammar is None else Constraint(grammar.matcher(), self._masks),

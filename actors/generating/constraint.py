@@ -37,11 +37,18 @@ class Constraint:
         self._expected = SLOW_SECONDS  # of a mask
         self._masks: dict[tuple[int, ...], Mask] = {}  # by the drafted tokens before them, since the last `accept`
 
+    @property
+    def holds_text(self) -> bool:
+        """Whether it says what the whole output is, and so when it may end."""
+        return self._matcher.holds_text
+
     def masks(self, drafted: Sequence[int] = ()) -> tuple[Mask, ...]:
-        """Return the mask of the next token, and of those that follow each of the drafted ones.
+        """Return the mask of the next token, and of those that follow each of the drafted ones; none where any may.
 
         Each is one and the same, however often it is asked for: a draft is drawn under the mask that verifies it.
         """
+        if self._matcher.is_free:
+            return ()
         if not drafted:
             return (self._mask(()),)
         return tuple(self._mask(tuple(drafted[:i])) for i in range(len(drafted) + 1))

@@ -23,13 +23,21 @@ COMPILING = 2
 
 
 class OutputMatcher(Protocol):
-    """Follows one output: `runtime.grammar.matcher.Matcher`, whose methods these are."""
+    """Follows one output: `runtime.grammar.matcher.Matcher`, or `runtime.grammar.budget.BudgetMatcher`."""
+
+    @property
+    def holds_text(self) -> bool:
+        """Whether it says what the whole output is, and so when it may end."""
+
+    @property
+    def is_free(self) -> bool:
+        """Whether anything may follow from here on."""
 
     def accept(self, token_id: int) -> bool:
         """Take the output's next token; whether nothing but an end may follow."""
 
-    def mask_after(self, token_ids: Sequence[int]) -> bytes:
-        """Which tokens may follow these."""
+    def mask_after(self, token_ids: Sequence[int]) -> bytes | None:
+        """Which tokens may follow these; None where any may."""
 
     def is_complete_after(self, token_ids: Sequence[int] = ()) -> bool:
         """Whether nothing but an end may follow these."""
@@ -42,7 +50,7 @@ class OutputMatcher(Protocol):
 
 
 class Compiled(Protocol):
-    """A grammar that outputs can be held to: `runtime.grammar.compiler.CompiledGrammar`."""
+    """What outputs can be held to: of `runtime.grammar.compiler`, `CompiledGrammar` or `Budgeted`."""
 
     def matcher(self) -> OutputMatcher:
         """A fresh matcher, for one output."""
@@ -51,8 +59,8 @@ class Compiled(Protocol):
 class Compiler(Protocol):
     """Compiles the grammars of one model's requests: `runtime.grammar.compiler.GrammarCompiler`."""
 
-    def compile(self, grammar: Grammar) -> Compiled:
-        """Compile a grammar, or raise RequestError; called on any thread."""
+    def hold(self, grammar: Grammar) -> Compiled:
+        """Compile what holds outputs to a grammar, or raise RequestError; called on any thread."""
 
 
 class Grammars(Protocol):
@@ -78,7 +86,7 @@ class InlineGrammars:
     async def compile(self, grammar: Grammar) -> Compiled:
         """Compile a grammar, as `Grammars.compile`."""
         await trio.lowlevel.checkpoint()
-        return self._compiler.compile(grammar)
+        return self._compiler.hold(grammar)
 
     @contextmanager
     def masks(self) -> Iterator[MaskComputer]:
@@ -104,7 +112,7 @@ class ThreadedGrammars:
         then.
         """
         return await trio.to_thread.run_sync(
-            self._compiler.compile, grammar, limiter=self._limiter, abandon_on_cancel=True
+            self._compiler.hold, grammar, limiter=self._limiter, abandon_on_cancel=True
         )
 
     @contextmanager

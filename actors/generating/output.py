@@ -46,7 +46,7 @@ class Output:
         emit: takes each `Token`; never blocks.
         allowed: which tokens may be drawn; None for any.
         constraint: of its grammar, which then decides alone when the output may end: `min_tokens` holds back stop
-            strings only.  None where there is none.
+            strings only.  One that bounds nothing but a thought leaves that as it is.  None where there is none.
         emitted: how many tokens at the end of the prompt are output that was sent already.
 
     Attributes:
@@ -120,7 +120,7 @@ class Output:
             position=len(self._context),
             generated=self._emitted + len(self),
             context=self._context,
-            end_ids=() if self.constraint else self._end_ids,
+            end_ids=() if self.constraint is not None and self.constraint.holds_text else self._end_ids,
             masks=self.masks(drafted),
         )
 

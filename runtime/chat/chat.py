@@ -9,7 +9,7 @@ from runtime.chat.conversation import ToolMode
 from runtime.chat.formats.choose import ToolFormatName, find_format, make_format
 from runtime.chat.formats.format import Calls
 from runtime.chat.formats.generic import described, generic_messages
-from runtime.chat.formats.harmony import Harmony
+from runtime.chat.formats.harmony import THOUGHT, Harmony
 from runtime.chat.formats.hermes import Hermes
 from runtime.chat.formats.listed import Listed
 from runtime.chat.lark import Lark, one_of
@@ -22,6 +22,7 @@ from runtime.chat.reasoning import closed_if_off, reasoning_variables, thought_o
 from runtime.chat.template import ChatTemplate
 from runtime.chat.traits import traits_of
 from runtime.errors import CheckpointError, RequestError
+from runtime.grammar.grammar import Grammar, GrammarKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from runtime.chat.parts import OutputParser
     from runtime.chat.reading.source import Reading, Source
     from runtime.checkpoint.open import Checkpoint
-    from runtime.grammar.grammar import Grammar
 
 OPEN_END = "<<the model continues here>>"
 """Marks a place in a rendered conversation, which is cut off there."""
@@ -92,7 +92,7 @@ class Chat:
                 f"the chat template shows no tools, so --tool-format cannot be {self.tool_format}, but generic"
             )
         self._format = make_format(self.tool_format, template.source)
-        self._thought = thought_of(template, framed=isinstance(self._format, Harmony))
+        self._thought = thought_of(template, THOUGHT if isinstance(self._format, Harmony) else None)
 
     @classmethod
     def load(
@@ -161,24 +161,27 @@ class Chat:
         return self._thought.begun(text)
 
     def _grammar(self, conversation: Conversation, calls: Calls, *, begun: bool) -> Grammar | None:
-        budget = conversation.reasoning.budget
         # Where a call has to be made there is no text that could be anything.
         wanted = None if calls.required else conversation.answer
-        if not calls.bound and budget is None and wanted is None:
-            return None
+        budget = self._thought.budget(conversation.reasoning.budget, begun=begun) if self._thought else None
+        if not calls.bound and wanted is None:
+            return None if budget is None else Grammar(GrammarKind.ANY, "", budget=budget)
         lark = Lark(self._added_tokens)
+        return replace(lark.grammar(self._answer(lark, calls, wanted, begun=begun)), budget=budget)
+
+    def _answer(self, lark: Lark, calls: Calls, wanted: Grammar | None, *, begun: bool) -> str:
+        """Return an expression for an answer that thinks, and then calls or is what is wanted."""
         if isinstance(self._format, Harmony):
             held = replace(calls, bound=calls.bound or (wanted is not None and bool(calls.tools)))
-            text = None if wanted is None else lark.embedded(wanted)
-            return lark.grammar(self._format.bounded(lark, held, budget, text))
-        thought = self._thought.grammar(lark, begun=begun, budget=budget) if self._thought else ""
+            return self._format.saying(lark, held, None if wanted is None else lark.embedded(wanted))
+        thought = self._thought.grammar(lark, begun=begun) if self._thought else ""
         if wanted is not None:
             # A call that is no text is told from it by its beginning, so that each has to be one or the other.
             call = [self._format.answer(lark, replace(calls, required=True))] if calls.tools else []
             answer = f"{lark.spaces()} {one_of([lark.embedded(wanted), *call])}"
         else:
-            answer = self._format.answer(lark, calls) if calls.bound else lark.without()
-        return lark.grammar(f"{thought} {answer}".strip())
+            answer = self._format.answer(lark, calls)
+        return f"{thought} {answer}".strip()
 
     def _render(self, conversation: Conversation) -> str:
         variables = {**reasoning_variables(conversation.reasoning, self._thought), **conversation.variables}

@@ -90,26 +90,14 @@ class Lark:
             return spelled
         return f"({self.spaces()} <[{token_id}]> {literal(label) if label else ''} | {spelled})"
 
-    def until(self, marker: str, max_tokens: int | None = None) -> str:
-        """Return an expression for any text up to a marker, and the marker.
-
-        Args:
-            marker: that ends the text.
-            max_tokens: of the text.
-
-        Raises:
-            RequestError: the text is to be bounded, and the marker is no token, so that its beginning would be text.
-        """
+    def until(self, marker: str) -> str:
+        """Return an expression for any text up to a marker, and the marker."""
         token_id = self._added_tokens.get(marker)
-        name = f"until_{len(self._rules)}"
         if token_id is not None:
-            bound = "" if max_tokens is None else f"[max_tokens={max_tokens}]"
-            return f"{self._attributed(name, bound, self._text('*'))} <[{token_id}]>"
-        if max_tokens is not None:
-            raise RequestError(
-                f"This model's {marker} is no token of its own, so its reasoning cannot be bounded.", param="reasoning"
-            )
-        return self._attributed(name, f"[suffix={literal(marker)}]", self._text("*"))
+            return f"{self.new_rule(self._text('*'))} <[{token_id}]>"
+        name = f"until_{len(self._rules)}"
+        self._rules[f"{name}[suffix={literal(marker)}]"] = self._text("*")
+        return name
 
     def without(self, *markers: str) -> str:
         """Return an expression for any text, or none, that has none of these markers in it."""
@@ -126,10 +114,6 @@ class Lark:
     def _text(self, times: str, *excluded_here: str) -> str:
         excluded = "".join(f" & ~{regex}" for regex in (*excluded_here, *self._never))
         return self.rule(f"TEXT_{len(self._rules)}", f"/(.|\\n){times}/{excluded}")
-
-    def _attributed(self, name: str, attributes: str, body: str) -> str:
-        self._rules[name + attributes] = body
-        return name
 
 
 def arguments_schema(tool: Tool) -> dict[str, Any]:

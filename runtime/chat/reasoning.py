@@ -9,6 +9,7 @@ from runtime.chat.parts import ReasoningPart
 from runtime.chat.reading.source import WHITESPACE
 from runtime.chat.reading.text import Markers, text_until
 from runtime.errors import RequestError
+from runtime.grammar.grammar import ThoughtBudget
 
 if TYPE_CHECKING:
     from runtime.chat.conversation import Conversation, ReasoningChoice
@@ -35,7 +36,7 @@ class Thought:
         implied: an answer begins with thought even if neither the prompt nor the model opens it.
         switch: the template's variable that turns it on and off; None where it has none.
         effort: the template has a variable for how much.
-        framed: the format of the whole answer marks it, and reads it (harmony).
+        framed: the format of the whole answer marks it, and reads it (harmony), wherever it stands.
         label: a word behind the opening marker that belongs to it (the name of Gemma's channel).
     """
 
@@ -71,9 +72,15 @@ class Thought:
         source.after_marker = True
         yield from text_until(source, Markers(self.closing), ReasoningPart)
 
-    def grammar(self, lark: Lark, *, begun: bool, budget: int | None) -> str:
-        """Return an expression for thought at the beginning of an answer; `budget` is its most tokens."""
-        inside = lark.until(self.closing, budget)
+    def budget(self, tokens: int | None, *, begun: bool) -> ThoughtBudget | None:
+        """Return what bounds it to so many tokens; None for no bound."""
+        if tokens is None:
+            return None
+        return ThoughtBudget(tokens, self.opening + self.label, self.closing, begun=begun, again=self.framed)
+
+    def grammar(self, lark: Lark, *, begun: bool) -> str:
+        """Return an expression for thought at the beginning of an answer."""
+        inside = lark.until(self.closing)
         if begun:
             return inside
         lark.never(self.opening)
@@ -89,15 +96,15 @@ MARKS = (
 """The markers of the families that have such."""
 
 
-def thought_of(template: ChatTemplate, *, framed: bool = False) -> Thought | None:
+def thought_of(template: ChatTemplate, framed: Thought | None = None) -> Thought | None:
     """Return how a model thinks, by its template; None where that knows no such thing.
 
     Args:
         template: the model's.
-        framed: the format of its answers marks what is thought.
+        framed: how the format of its answers marks what is thought; None where it does not.
     """
-    if framed:
-        return Thought(effort=EFFORT in template.variables, framed=True)
+    if framed is not None:
+        return replace(framed, effort=EFFORT in template.variables)
     for marks in MARKS:
         if marks.closing in template.source:
             switch = next((name for name in SWITCHES if name in template.variables), None)

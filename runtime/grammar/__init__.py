@@ -8,6 +8,7 @@ Pure and synchronous.  `llguidance` compiles grammars and computes masks; only t
 - `vocabulary`: a model's tokens in llguidance's words
 - `compiler`: `GrammarCompiler`, of one model
 - `matcher`: `Matcher`, which follows one output
+- `budget`: `BudgetMatcher`, which bounds what is thought
 - `masks`: `Mask`, of one position, computed by whoever comes to it first
 - `worker`: `MaskWorker`, the thread that computes masks beside the device's steps
 """

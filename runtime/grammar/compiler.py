@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from llguidance import LLMatcher, LLParserLimits
 
 from runtime.errors import RequestError
+from runtime.grammar.budget import BudgetMatcher, CompiledBudget
+from runtime.grammar.grammar import GrammarKind
 from runtime.grammar.matcher import Matcher
 from runtime.grammar.sources import library_source, readable_error
 from runtime.grammar.vocabulary import load_vocabulary
@@ -58,6 +60,18 @@ class CompiledGrammar:
         return Matcher(self.template, self.mask_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class Budgeted:
+    """A grammar, if there is one, beside a budget of thought."""
+
+    grammar: CompiledGrammar | None
+    budget: CompiledBudget
+
+    def matcher(self) -> BudgetMatcher:
+        """Return a fresh matcher, for one output."""
+        return BudgetMatcher(self.budget, self.grammar.matcher() if self.grammar else None)
+
+
 class GrammarCompiler:
     """Compiles grammars for one model; any thread may use it.
 
@@ -76,6 +90,14 @@ class GrammarCompiler:
         self._vocabulary: LLTokenizer | None = None
         self._kept: OrderedDict[Grammar, CompiledGrammar] = OrderedDict()  # by its last use
         self._vocabulary_lock, self._kept_lock = threading.Lock(), threading.Lock()
+
+    def hold(self, grammar: Grammar) -> CompiledGrammar | Budgeted:
+        """Return what holds outputs to a grammar, compiled as by `compile`, and to its budget of thought."""
+        if grammar.budget is None:
+            return self.compile(grammar)
+        budget = CompiledBudget(grammar.budget, self._tokenizer, self._vocab_size)
+        held = None if grammar.kind is GrammarKind.ANY else self.compile(replace(grammar, budget=None))
+        return Budgeted(held, budget)
 
     def compile(self, grammar: Grammar) -> CompiledGrammar:
         """Compile a grammar, which may take some tenths of a second; the interpreter is let go meanwhile.

@@ -23,7 +23,7 @@ class Mask:
     step is shared with others; whoever follows the output sees `error` and takes none.
 
     Args:
-        compute: returns the bits.
+        compute: returns the bits; None where any token may follow.
         expected: how long it is likely to take.
 
     Attributes:
@@ -34,11 +34,11 @@ class Mask:
 
     __slots__ = ("__weakref__", "_bits", "_compute", "_lock", "error", "expected", "seconds")
 
-    def __init__(self, compute: Callable[[], bytes], expected: float = SLOW_SECONDS) -> None:
+    def __init__(self, compute: Callable[[], bytes | None], expected: float = SLOW_SECONDS) -> None:
         self.error: Exception | None = None
         self.expected = expected
         self.seconds: float | None = None
-        self._compute: Callable[[], bytes] | None = compute
+        self._compute: Callable[[], bytes | None] | None = compute
         self._bits: bytes | None = None
         self._lock = threading.Lock()
 

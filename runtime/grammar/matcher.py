@@ -26,7 +26,14 @@ class Matcher:
 
     Raises:
         GrammarFailed: from every method, if the library gave up: a limit was met, or a token was not allowed.
+
+    Attributes:
+        holds_text: it says what the whole output is, and so when it may end.
+        is_free: whether anything may follow from here on.
     """
+
+    holds_text = True
+    is_free = False
 
     def __init__(self, template: LLMatcher, mask_bytes: int) -> None:
         self._template = template

@@ -68,6 +68,8 @@ def _part(grammar: Grammar) -> dict[str, Any]:
             return {"lark_grammar": f"start: {alternatives}"}
         case GrammarKind.GBNF:
             return {"lark_grammar": _lark_of_gbnf(grammar)}
+        case GrammarKind.ANY:
+            return {"lark_grammar": r"start: /(.|\n)*/"}
         case GrammarKind.LARK:
             return {"lark_grammar": grammar.source}
 

@@ -36,6 +36,20 @@ MUTANTS = (
         "",
     ),
     Mutant(
+        "what is thought once more has a budget of its own",
+        "runtime/grammar/budget.py",
+        "        return _State(_Place.BEFORE if self._asked.again else _Place.BEHIND, left)\n",
+        "        return _State(_Place.BEFORE if self._asked.again else _Place.BEHIND, self._asked.tokens)\n",
+        ("tests/unit/runtime/grammar/test_budget.py",),
+    ),
+    Mutant(
+        "a draft goes on with a thought that has to end",
+        "runtime/grammar/budget.py",
+        "            if state.closing and token_id != state.closing[0]:\n                break\n",
+        "",
+        ("tests/unit/runtime/grammar/test_budget.py",),
+    ),
+    Mutant(
         "a token drawn under a mask that failed is taken",
         "actors/generating/constraint.py",
         "            if mask.error is not None:\n",

@@ -13,6 +13,7 @@ from runtime.chat.lark import literal, one_of
 from runtime.chat.parts import CallEnd, CallStart, ReasoningPart, TextPart
 from runtime.chat.reading.json_calls import read_arguments
 from runtime.chat.reading.text import Found, Markers, drop_spaces, not_a_call, raw_until, text_until
+from runtime.chat.reasoning import Thought
 
 if TYPE_CHECKING:
     from runtime.chat.conversation import Tool
@@ -31,6 +32,9 @@ CALL = "<|call|>"
 ANALYSIS = "analysis"
 LONGEST_HEADER = 1024
 """Characters between the beginning of a message and its text."""
+
+THOUGHT = Thought(f"{CHANNEL}{ANALYSIS}{MESSAGE}", END, framed=True)
+"""How what is thought is marked; there may be several such messages."""
 
 _BEGINNINGS = Markers(START, CHANNEL)
 _ENDS = Markers(END, RETURN, CALL, START)
@@ -55,20 +59,13 @@ class Harmony:
 
     def answer(self, lark: Lark, calls: Calls) -> str:
         """Return an expression for an answer; see `ToolFormat`."""
-        return self.bounded(lark, calls, None)
+        return self.saying(lark, calls, None)
 
-    def bounded(self, lark: Lark, calls: Calls, budget: int | None, text: str | None = None) -> str:
-        """Return an expression for an answer with so many tokens of analysis at most.
-
-        Args:
-            lark: the grammar.
-            calls: what may be called.
-            budget: tokens of analysis; None for no bound.
-            text: an expression for the answer's text; None for any.
-        """
+    def saying(self, lark: Lark, calls: Calls, text: str | None) -> str:
+        """Return an expression for an answer whose text is that of an expression; None for any."""
         channel, message = lark.marker(CHANNEL), lark.marker(MESSAGE)
         again = lark.rule("again", f'{lark.marker(START)} "assistant"')
-        thought = f'({channel} "{ANALYSIS}" {message} {lark.until(END, budget)} {again})?'
+        thought = f'({channel} "{ANALYSIS}" {message} {lark.until(END)} {again})?'
         final = f'{channel} "final" {message} {text or lark.without()}'
         if not calls.bound:
             return f"{thought} {final}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import trio
 
 from actors.core.generation import FinishReason
 from runtime.errors import RequestError
-from runtime.grammar.grammar import Grammar, GrammarKind
+from runtime.grammar.grammar import Grammar, GrammarKind, ThoughtBudget
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton
@@ -31,6 +32,7 @@ DATE = Grammar(GrammarKind.REGEX, r"[12]\d{3}-(0[1-9]|1[0-2])-[0-3]\d")
 COLOUR = Grammar(GrammarKind.CHOICE, '["red", "dark blue", "\\"quoted\\" green"]')
 SUM = Grammar(GrammarKind.GBNF, 'root ::= number " + " number\nnumber ::= [1-9] [0-9]?\n')
 CALL = Grammar(GrammarKind.LARK, 'start: NAME "(" [arg ("," arg)?] ")"\narg: NAME\nNAME: /[a-z]{1,5}/')
+THOUGHT = Grammar(GrammarKind.ANY, "", budget=ThoughtBudget(20, "<think>", "</think>", begun=True))
 ALL = {"person": PERSON, "date": DATE, "colour": COLOUR, "sum": SUM, "call": CALL}
 PROPOSERS = (Proposer.NGRAM, Proposer.MTP, Proposer.DRAFT)
 
@@ -158,3 +160,26 @@ async def test_a_request_with_a_bad_grammar_is_refused_before_it_is_queued() -> 
         assert raised.value.param == "response_format"
         assert engine.requests() == []
         assert engine.statistics().manager.queued == 0
+
+
+@pytest.mark.parametrize("proposer", [Proposer.OFF, *PROPOSERS])
+@pytest.mark.parametrize("answer", [None, PERSON])
+async def test_a_thought_ends_where_its_budget_does_with_any_drafts(proposer: Proposer, answer: Grammar | None) -> None:
+    grammar = THOUGHT
+    if answer is not None:
+        source = r"start: UNTIL @answer" + "\n" + r'UNTIL[suffix="</think>"]: /(.|\n)*/' + "\n"
+        grammar = replace(
+            THOUGHT, kind=GrammarKind.LARK, source=source.replace("UNTIL", "until"), embedded=(("answer", answer),)
+        )
+    async with open_embedded(proposer) as engine:
+        closing = engine.model.tokenizer.encode("</think>", add_special_tokens=False)
+        for seed in range(3):
+            sampling = SamplingParams(temperature=1.0, seed=seed)
+            plain = await write(engine, f"{seed}/plain", grammar, sampling=sampling, speculate=False)
+            drafted = await write(engine, f"{seed}/drafted", grammar, sampling=sampling)
+            assert drafted.tokens == plain.tokens
+            assert drafted.tokens[20 : 20 + len(closing)] == closing
+            if answer is not None:
+                jsonschema.validate(json.loads(drafted.text.partition("</think>")[2]), jsonschema_of(answer))
+            else:
+                assert len(drafted.tokens) > 60

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 class Counting:
     """A matcher of at most three tokens, each one more than the last."""
 
+    holds_text = True
+    is_free = False
+
     def __init__(self) -> None:
         self.output: list[int] = []
         self.asked: list[list[int]] = []

@@ -7,9 +7,10 @@ import dataclasses
 import pytest
 
 from runtime.chat.chat import Chat
-from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
+from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolChoice, ToolMode, Turn
 from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
+from runtime.grammar.grammar import Grammar, GrammarKind, ThoughtBudget
 from tests.models.chat.answers import Answer, assert_read
 from tests.models.chat.grammars import accepts, added_tokens
 from tests.models.chat.templates import CHATML, HARMONY, HERMES, OPENED
@@ -103,24 +104,25 @@ def test_a_message_that_is_gone_on_with() -> None:
     assert_read(prompt.parser, ", it is.", Answer("", [", it is."]))
 
 
-def test_its_budget_is_held_by_a_grammar() -> None:
+@pytest.mark.parametrize("added", [(), ("<think>", "</think>")])
+def test_its_budget_holds_nothing_else(added: tuple[str, ...]) -> None:
+    for template, begun in ((OPENED, True), (HERMES, False)):
+        grammar = chat(template, *added).prompt(asking(budget=5)).grammar
+        assert grammar == Grammar(GrammarKind.ANY, "", budget=ThoughtBudget(5, "<think>", "</think>", begun=begun))
+
+
+def test_a_call_that_has_to_be_made_may_be_thought_about_within_the_budget() -> None:
     added = ("<think>", "</think>")
-    grammar = chat(OPENED, *added).prompt(asking(budget=5)).grammar
+    asked = dataclasses.replace(asking(budget=5), tools=[Tool("now")], tool_choice=ToolChoice(ToolMode.REQUIRED))
+    grammar = chat(HERMES, *added).prompt(asked).grammar
     assert grammar
-    assert [accepts(grammar, text, *added) for text in ("", "12345", "123456", "123456</think>Yes")] == [False] * 4
-    assert [accepts(grammar, f"{text}</think>Yes", *added) for text in ("", "123", "12345")] == [True] * 3
-    grammar = chat(HERMES, *added).prompt(asking(budget=5)).grammar
-    assert grammar
-    assert [accepts(grammar, text, *added) for text in ("Yes, it is.", "<think>12345</think>", "<think>123456")] == [
+    assert grammar.budget == ThoughtBudget(5, "<think>", "</think>")
+    call = '<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    assert [accepts(grammar, f"{thought}{call}", *added) for thought in ("", "<think>12345</think>", "So")] == [
         True,
         True,
         False,
     ]
-
-
-def test_without_a_token_for_its_end_a_budget_is_refused() -> None:
-    with pytest.raises(RequestError, match="</think> is no token of its own"):
-        chat(OPENED).prompt(asking(budget=5))
 
 
 def test_a_model_that_cannot_but_think_is_asked_not_to_and_does() -> None:
