@@ -122,7 +122,7 @@ def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
         raise SystemExit(1)
 
 
-@kv.command()
+@kv.command(short_help="Remove blocks, by their age or to a size.")
 @kv_dir
 @model_option
 @click.option("--older-than", type=Parsed("duration", parse_duration), help="Not used for so long (90s, 12h, 7d).")
