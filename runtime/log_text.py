@@ -22,7 +22,7 @@ def quoted(value: object, limit: int = MAX_LITERAL) -> str:
 
 
 def shortened(text: str, limit: int = MAX_MESSAGE) -> str:
-    """Leave out the middle of what is longer than `limit`: a message begins with where, and ends with what is wanted."""
+    """Leave out the middle of what is longer: a message begins with where, and ends with what is wanted."""
     if len(text) <= limit:
         return text
     tail = limit // 3

@@ -53,6 +53,11 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: `1 request`, `2 requests`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def format_size(size: int) -> str:
     """Write `size`, in bytes, in binary units: `1.5 GiB`."""
     value, unit = float(size), "B"
