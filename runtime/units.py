@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from runtime.log_text import quoted
+
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGTP])(i?)B?|B)?\s*", re.ASCII | re.IGNORECASE)
@@ -24,14 +26,14 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a size; write one as 2GiB, 500MB or 0")
+        raise ValueError(f"{quoted(text)} is not a size; write one as 2GiB, 500MB or 0")
     number, letter, binary = match.groups()
     size = float(number)
     if letter:
         decimal = not binary and text.strip().upper().endswith("B")
         size *= (1000 if decimal else 1024) ** (_POWERS.index(letter.upper()) + 1)
     if size >= _MAX_SIZE:
-        raise ValueError(f"{text[:20]!r} is more than any machine has")
+        raise ValueError(f"{quoted(text, 20)} is more than any machine has")
     return int(size)
 
 
@@ -43,12 +45,17 @@ def parse_duration(text: str) -> float:
     """
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is not a duration; write one as 90s, 15m, 12h or 7d")
+        raise ValueError(f"{quoted(text)} is not a duration; write one as 90s, 15m, 12h or 7d")
     number, unit = match.groups()
     seconds = float(number) * _SECONDS[(unit or "s").lower()]
     if seconds >= _MAX_DURATION:
-        raise ValueError(f"{text[:20]!r} is more than 292 years")
+        raise ValueError(f"{quoted(text, 20)} is more than 292 years")
     return seconds
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a number with its noun: `1 request`, `2 requests`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def format_size(size: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from runtime.units import counted
 from web.process.signals import SIGNALS, exit_now
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ async def stop_on_signal(
     with trio.open_signal_receiver(*SIGNALS) as signals:
         task_status.started()
         first = await anext(signals)
-        logger.info("%s: finishing %d requests", signal.Signals(first).name, len(engine.requests()))
+        logger.info("%s: finishing %s", signal.Signals(first).name, counted(len(engine.requests()), "request"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_exit_on_signal, signals)
             await fittings.leave()

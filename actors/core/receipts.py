@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from runtime.ownership import TaskOwner
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,9 +127,9 @@ class ReceiptLog:
         )
         self.add(receipt)
         logger.info(
-            "request %s/%d cancelled: %s in %s, %d tokens kept, %d wasted",
+            "request %s/%d cancelled: %s in %s, %s kept, %d wasted",
             *(receipt.request_id, receipt.index, receipt.reason, receipt.phase),
-            *(receipt.kept_tokens, receipt.wasted_tokens),
+            *(counted(receipt.kept_tokens, "token"), receipt.wasted_tokens),
             extra=asdict(receipt),
         )
         return receipt

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.diagnostics.loop_holds import Cause, HoldLog, LoopHold, LoopStatistics, cause_of
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -177,7 +178,7 @@ class Watchdog:
         if newest is None or total == self._logged or now - self._logged_at < LOG_SECONDS:
             return
         logger.warning(
-            "the event loop was held for %s; %d times since the last such line", newest, total - self._logged
+            "the event loop was held for %s; %s since the last such line", newest, counted(total - self._logged, "time")
         )
         self._logged, self._logged_at = total, now
 

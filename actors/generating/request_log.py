@@ -11,6 +11,7 @@ import trio
 from actors.core.generation import Finished, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.log_text import literal
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -147,8 +148,8 @@ def _in_words(figures: dict[str, Any]) -> str:
     words = f"{figures['status']} {figures['ended']}"
     if figures["cancel_reason"] is not None:
         words += f" ({figures['cancel_reason']} in {figures['cancel_phase']})"
-    words += f", {figures['prompt_tokens']} prompt tokens ({figures['cached_tokens']} cached)"
-    words += f", {figures['generated_tokens']} tokens"
+    words += f", {counted(figures['prompt_tokens'], 'prompt token')} ({figures['cached_tokens']} cached)"
+    words += f", {counted(figures['generated_tokens'], 'token')}"
     if figures["drafted_tokens"]:
         words += f" ({figures['accepted_tokens']} of {figures['drafted_tokens']} drafts)"
     words += f" in {figures['seconds']:.2f} s"

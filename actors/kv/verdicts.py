@@ -7,6 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from runtime.kv.lineage import severed
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -70,7 +71,7 @@ class Verdicts:
         self._waiting.forget_restored(frozenset(keys))
         dropped = self._drop(set(keys))
         if dropped:
-            logger.warning("%d cached blocks failed in use and are dropped", dropped)
+            logger.warning("failed in use, and dropped: %s", counted(dropped, "cached block"))
 
     def condemn(self, keys: Collection[BlockKey]) -> None:
         """Drop blocks whose KV an audit found wrong, and whatever may have been computed on them.
@@ -83,7 +84,7 @@ class Verdicts:
         self.alarms += bool(wrong)
         self._waiting.forget_what_stands_on(wrong)
         dropped = self._drop(severed(self._tiers.parents(), self._roots, wrong))
-        logger.warning("%d cached blocks were found wrong, or may have been computed on such, and are dropped", dropped)
+        logger.warning("found wrong, or perhaps computed on such, and dropped: %s", counted(dropped, "cached block"))
 
     def choose_audit(self) -> bool:
         """Draw whether the last block of a restore is to be computed again and compared."""

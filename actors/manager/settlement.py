@@ -12,6 +12,7 @@ from actors.core.events import Committed, Invalidated, Submitted
 from actors.core.life import State
 from actors.manager.step_planner import Planned
 from runtime.errors import StepFailed
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +78,7 @@ class Settlement:
             logger.error("a step failed for request %s", request_id, exc_info=error, extra={"request_id": request_id})
             self._fail(step[0], f"the device failed: {error}")
             return
-        logger.warning("a step of %d segments failed (%r): each is run again alone", len(step), error)
+        logger.warning("a step of %s failed (%r): each is run again alone", counted(len(step), "segment"), error)
         for planned in step:
             planned.record.run_alone()
 

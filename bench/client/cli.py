@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import random
 import signal
 import typing
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from bench.client.harness.turn import Scenario
 
 SEED_BITS = 32
+LIBRARIES = ("matplotlib", "psutil")  # of the extra `bench`; the help texts need neither
 # Click wraps paragraphs, except those that begin with \b.
 TARGETS_HELP = "Check a file of targets, and list what is in it.\n\n" + (targets.__doc__ or "").replace(
     "\n\n", "\n\n\b\n"
@@ -86,15 +88,16 @@ class Terminal:
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def bench() -> None:
-    r"""Measure servers that speak OpenAI's API, side by side.
+    """Measure servers that speak OpenAI's API, side by side.
 
     \b
-      cede bench run throughput --target cede=http://127.0.0.1:8000 --target other=http://127.0.0.1:8081
+      cede bench run throughput --target cede=http://127.0.0.1:8000 \\
+          --target other=http://127.0.0.1:8081
 
     Each target has its turn in every round; figures are medians over the rounds, and ratios are taken round by round,
     of the first target against each other one.  Results go to a folder: SCENARIO.json, and a report of all results in
     it (report.md, report.html and plots).  `cede bench targets --help` says how to have servers started.
-    """
+    """  # noqa: D301  # click's mark is the character itself
 
 
 @bench.group("run")
@@ -114,6 +117,7 @@ def targets_command(file: Path) -> None:
 @click.argument("folder", type=FOLDER)
 def report(folder: Path) -> None:
     """Write the report of all results in FOLDER anew."""
+    _require_libraries()
     for page in _report(folder):
         click.echo(page)
 
@@ -171,6 +175,7 @@ def _run_scenario(
     allow_remote: bool,
     **sizes: Any,  # noqa: ANN401  # as the scenario declares them
 ) -> None:
+    _require_libraries()
     chosen = _chosen(given, file, allow_remote)
     plan = Plan(rounds, random.getrandbits(SEED_BITS) if seed is None else seed, limit, exclusive)
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,6 +193,12 @@ def _run_scenario(
     measured = {sample.target for sample in record.samples}
     if failed := [name for name in record.targets if name not in measured]:
         raise click.ClickException(f"no turn of {', '.join(failed)} came to its end; see above for why")
+
+
+def _require_libraries() -> None:
+    """Raise ClickException where the extra `bench` is not installed."""
+    if missing := [name for name in LIBRARIES if importlib.util.find_spec(name) is None]:
+        raise click.ClickException(f"this needs {' and '.join(missing)}: pip install 'cede[bench]'")
 
 
 def _run(measure: Callable[[], Awaitable[None]], terminal: Terminal) -> None:
@@ -247,11 +258,13 @@ def _report(folder: Path) -> list[Path]:
 
 
 def _command(scenario: type[Scenario]) -> click.Command:
+    text = scenario.__doc__ or ""
     return click.Command(
         scenario.name,
         callback=partial(_run_scenario, scenario),
         params=[*options_of(scenario), *COMMON],
-        help=scenario.__doc__,
+        help=text,
+        short_help=" ".join(text.partition("\n\n")[0].split()),  # the whole sentence, which click would cut short
     )
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
+from typing import Any
 
 import click
-
-LIBRARIES = ("httpx", "matplotlib", "psutil", "rich")  # the extra `bench`, but for what only single scenarios need
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def bench(arguments: tuple[str, ...]) -> None:
+def bench(arguments: tuple[str, ...]) -> Any:  # noqa: ANN401  # click's
     """Measure servers side by side, over HTTP."""
-    missing = [name for name in LIBRARIES if importlib.util.find_spec(name) is None]
-    if missing:
-        raise click.ClickException(f"cede bench needs {', '.join(missing)}: pip install 'cede[bench]'")
     from bench.client import cli
 
-    cli.bench.main(arguments, prog_name="cede bench")
+    return cli.bench.main(arguments, prog_name="cede bench", standalone_mode=False)  # `cede` tells what goes wrong

@@ -10,7 +10,7 @@ from runtime.loading.load import CONTEXT_STEP, KV_SHARE
 from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.quantization import Quantization
 from runtime.step.device import memory_limit, select_device, select_dtype
-from runtime.units import format_size
+from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,8 @@ class Fit:
             f"weights {format_size(self.takes.weights)}, workspace {format_size(working)}, KV "
             f"{format_size(self.takes.slot.nbytes(self.own_context))} for {self.own_context} tokens"
         )
-        fits = f"{self.slots} slots of {self.context} tokens fit" if self.context else "does not fit"
+        fit = "fits" if self.slots == 1 else "fit"
+        fits = f"{counted(self.slots, 'slot')} of {self.context} tokens {fit}" if self.context else "does not fit"
         return f"{parts}: {fits} into {format_size(max(0, self.free))}"
 
 

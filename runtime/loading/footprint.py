@@ -16,7 +16,7 @@ from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.plan import planned_bytes
 from runtime.nn.weights import weight_shapes
 from runtime.step.device import memory_limit
-from runtime.units import format_size
+from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -182,7 +182,7 @@ def check_memory(
     context, slots = takes.slot.longest_context(beside // options.slots), beside // slot
     fits = [f"--context {context}" if context else "", f"--slots {slots}" if slots else ""]
     raise CheckpointError(
-        f"{options.slots} slots of {options.context} tokens take"
+        f"{counted(options.slots, 'slot')} of {options.context} tokens take"
         f" {format_size(options.slots * slot)} of memory, beside"
         f" {format_size(takes.without_kv)} for the model, and {format_size(free)} are free;"
         f" what fits: {' or '.join(filter(None, fits)) or 'a smaller model'}"

@@ -27,7 +27,7 @@ from runtime.nn.weights import load_weights, weight_bytes
 from runtime.parallel.share import WHOLE, check_shares
 from runtime.step.device import free_memory, select_device, select_dtype, settle_kernels
 from runtime.text.tokenizer import Tokenizer
-from runtime.units import format_size
+from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,13 +158,19 @@ def load_model(
 def _log_loaded(model: Transformer, weights: Weights, device: torch.device, *, deterministic: bool) -> None:
     kv = model.kv
     logger.info(
-        "%s on %s in %s, weights: %s, %d CPU threads: %d slots, %d tokens in all and %d in one, %.2f GiB of KV",
+        "%s on %s in %s, weights: %s, %s: %s, %d tokens in all and %d in one, %.2f GiB of KV",
         *(model.config.architecture, device, str(kv.dtype).removeprefix("torch."), _weights_text(weights)),
-        *(torch.get_num_threads(), kv.slots, kv.positions, kv.context, kv.nbytes / 2**30),
+        *(
+            counted(torch.get_num_threads(), "CPU thread"),
+            counted(kv.slots, "slot"),
+            kv.positions,
+            kv.context,
+            kv.nbytes / 2**30,
+        ),
     )
     if model.native_layers:
         rows = "all" if deterministic else "few"
-        logger.info("%s rows of %d layers by kernels of its own", rows, model.native_layers)
+        logger.info("%s rows of %s by kernels of its own", rows, counted(model.native_layers, "layer"))
 
 
 def _weights_text(weights: Weights) -> str:
@@ -213,7 +219,9 @@ def _affordable_context(
         return config.context_length
     context = affordable // CONTEXT_STEP * CONTEXT_STEP
     if context <= 0:
-        raise CheckpointError(f"not enough memory for the KV of {slots} slots; try fewer, or a smaller --dtype")
+        raise CheckpointError(
+            f"not enough memory for the KV of {counted(slots, 'slot')}; try fewer, or a smaller --dtype"
+        )
     logger.warning(
         "the context is bounded by memory: %d tokens a slot instead of %d (--slots %d)",
         *(context, config.context_length, slots),

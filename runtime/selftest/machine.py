@@ -22,7 +22,7 @@ from runtime.processor import processor_name
 from runtime.selftest.findings import without_paths
 from runtime.step.device import has_bfloat16_arithmetic, select_device, select_dtype
 from runtime.store.resolve import resolve_model
-from runtime.units import format_size
+from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +113,7 @@ def describe_kv_folder(folder: Path) -> str:
             found, others = scan(descriptor)
         models, blocks, irregular = models + 1, blocks + len(found), irregular + len(others)
         size += sum(block.nbytes for block in found)
-    return f"{blocks} blocks of {models} models, {format_size(size)}, {irregular} irregular"
+    return f"{counted(blocks, 'block')} of {counted(models, 'model')}, {format_size(size)}, {irregular} irregular"
 
 
 def _devices() -> Facts:

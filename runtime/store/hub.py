@@ -23,7 +23,7 @@ from runtime.store.failures import refuse_too_large
 from runtime.store.gguf_names import choose_gguf, gguf_models
 from runtime.store.hub_failures import hub_failure
 from runtime.store.hub_files import fetch_large
-from runtime.units import format_size
+from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,7 +97,9 @@ def _fetch(name: HubName, files: Mapping[str, Any], progress: Progress) -> Path:
         cache = Path(constants.HF_HUB_CACHE)
         cache.mkdir(parents=True, exist_ok=True)
         refuse_too_large(size, shutil.disk_usage(cache).free, cache, "HF_HOME names another place")
-        progress.say(f"downloading {name} from {constants.ENDPOINT}: {_count(absent)}, {format_size(size)}")
+        progress.say(
+            f"downloading {name} from {constants.ENDPOINT}: {counted(len(absent), 'file')}, {format_size(size)}"
+        )
     if not progress.terminal:
         disable_progress_bars()
     paths = []
@@ -106,10 +108,6 @@ def _fetch(name: HubName, files: Mapping[str, Any], progress: Progress) -> Path:
             fetch_large(name.repository, file, files[file].lfs.size, files[file].lfs.sha256, progress)
         paths.append(Path(hf_hub_download(name.repository, file)))
     return paths[0].parent if paths[0].name == "config.json" else paths[0]
-
-
-def _count(files: Sequence[str]) -> str:
-    return "1 file" if len(files) == 1 else f"{len(files)} files"
 
 
 def _cached(name: HubName) -> Path | None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.observer import Observer
 from runtime.errors import RateLimited
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,10 +87,10 @@ class KeyUsage:
         used = self._current(key)
         limits = key.limits
         if limits.requests is not None and used.requests >= limits.requests:
-            message = f"The API key {key.name} may have {limits.requests} requests at a time, and has them."
+            message = f"The API key {key.name} may have {counted(limits.requests, 'request')} at a time, and has them."
             raise RateLimited(message, retry_after=RETRY_SECONDS)
         if (most := limits.tokens_per_minute) is not None and _left(used, most) < 1:
-            message = f"The API key {key.name} has used up its {most} tokens per minute."
+            message = f"The API key {key.name} has used up its {counted(most, 'token')} per minute."
             raise RateLimited(message, retry_after=_retry_after(used, most, 1))
         used.requests += 1
         try:

@@ -22,13 +22,13 @@ SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    r"""Print the script by which a shell completes commands, options, their words, and names of models.
+    """Print the script by which a shell completes commands, options, their words, and names of models.
 
     \b
         bash: echo 'eval "$(cede completion bash)"' >> ~/.bashrc
         zsh:  echo 'eval "$(cede completion zsh)"' >> ~/.zshrc
         fish: cede completion fish > ~/.config/fish/completions/cede.fish
-    """
+    """  # noqa: D301  # click's mark is the character itself
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(ctx.find_root().command, {}, PROGRAM, VARIABLE).source())

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.errors import CedeError
+from runtime.units import counted
 from web.commands.options.flags import SectionedCommand, option_flag, option_flags
 from web.commands.options.parameters import EXISTING_FOLDER
 from web.process.signals import exit_now, exit_on_signals, unwound_by_signals
@@ -132,7 +133,7 @@ def _facts(path: Path, device: str, dtype: str, kv_dir: Path | None, *, named: b
     config = open_checkpoint(path).config
     facts = describe_machine() | describe_choice(device, dtype, config.dtype) | {"embedded model": describe_embedded()}
     if named:
-        facts["model"] = f"{config.architecture}, {config.num_layers} layers of {config.hidden_size}"
+        facts["model"] = f"{config.architecture}, {counted(config.num_layers, 'layer')} of {config.hidden_size}"
         facts |= describe_fit(path, device, dtype)
     if kv_dir is not None:
         facts["KV folder"] = describe_kv_folder(kv_dir)

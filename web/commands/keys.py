@@ -37,7 +37,7 @@ def keys() -> None:
     """
 
 
-@keys.command()
+@keys.command(short_help="Make a key for NAME and print it, this once.")
 @click.argument("name")
 @option_flag("api-key-file", required=True, type=NEW_FILE, help="As given to `serve`; it is made if there is none.")
 @click.option("--requests", type=click.IntRange(1), metavar="N", help="At a time; by default as many as there is room.")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.errors import CedeError
-from runtime.units import format_size, parse_duration
+from runtime.units import counted, format_size, parse_duration
 from web.commands.options.flags import option_flag
 from web.commands.options.parameters import EXISTING_FOLDER, SIZE, Parsed
 
@@ -86,7 +86,7 @@ def list_roots(kv_dir: Path, api_key_file: Path | None) -> None:
             loose = len(root.blocks) - len(_reachable(root, owners))
             stamps = [block.stamp for block in root.blocks]
             click.echo(f"{root.key.hex()}  {_layout(root)}")
-            chains = _count(len(held - parents), "chain") + (f", {loose} loose" if loose else "")
+            chains = counted(len(held - parents), "chain") + (f", {loose} loose" if loose else "")
             click.echo(f"  {_amount(root.blocks)} in {chains}")
             click.echo(f"  used from {_date(min(stamps))} to {_date(max(stamps))}")
         click.echo(f"{_amount([block for root in found for block in root.blocks])} in all")
@@ -122,7 +122,7 @@ def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
         raise SystemExit(1)
 
 
-@kv.command()
+@kv.command(short_help="Remove blocks, by their age or to a size.")
 @kv_dir
 @model_option
 @click.option("--older-than", type=Parsed("duration", parse_duration), help="Not used for so long (90s, 12h, 7d).")
@@ -161,7 +161,7 @@ def prune(kv_dir: Path, prefix: str, older_than: float | None, to_size: int | No
         for root in found:
             with suppress(OSError):  # unless something is left in it
                 os.rmdir(kv_dir / root.key.hex())
-    click.echo(f"removed {_amount(gone)}; left {_count(len(index), 'block')}, {format_size(index.nbytes)}")
+    click.echo(f"removed {_amount(gone)}; left {counted(len(index), 'block')}, {format_size(index.nbytes)}")
 
 
 def _owners(api_key_file: Path) -> list[str]:
@@ -209,11 +209,7 @@ def _delete(root: Root, name: str) -> str:
 
 
 def _amount(blocks: list[FoundBlock]) -> str:
-    return f"{_count(len(blocks), 'block')}, {format_size(sum(block.nbytes for block in blocks))}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    return f"{counted(len(blocks), 'block')}, {format_size(sum(block.nbytes for block in blocks))}"
 
 
 def _date(stamp: int) -> str:

@@ -6,10 +6,13 @@ Torch is not imported before `main` has set what its OpenMP runtime reads once, 
 from __future__ import annotations
 
 import os
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
+from runtime.log_text import printable, shortened
 from web.commands.added import added_names, installed_version, load_added
 from web.commands.chat.command import chat
 from web.commands.client.run import run
@@ -27,6 +30,9 @@ from web.commands.serve import serve
 from web.commands.top.command import top
 from web.commands.worker import worker
 from web.process.streams import open_closed_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # GNU OpenMP spins at its barriers, without end by default: with the event loop busy on one of two cores, a small
 # product went from 0.5 ms to 8 ms, a scheduler tick.  Too short a spin lets threads fall asleep between products.
@@ -52,6 +58,16 @@ class Program(click.Group):
         """Run as `click.Group.main` does."""
         open_closed_streams()
         return super().main(*args, **kwargs)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:  # noqa: ANN401
+        """Read the program's own options."""
+        with _errors_on_their_lines():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401
+        """Read the options of a command, and carry it out."""
+        with _errors_on_their_lines():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Our own in their order, then those that are added."""
@@ -82,6 +98,23 @@ class Program(click.Group):
                 "found: pip install -e . in its folder"
             )
         return command
+
+
+@contextmanager
+def _errors_on_their_lines() -> Iterator[None]:
+    """Let an error be short and of printable lines, whatever it quotes: a value in a file may have 100 KB.
+
+    Here pass all that the commands, and click itself, tell.
+    """
+    try:
+        yield
+    except NoArgsIsHelpError:  # which is the help text
+        raise
+    except click.ClickException as error:
+        error.message = "\n".join(map(printable, shortened(error.message).split("\n")))
+        if isinstance(error, click.FileError):
+            error.ui_filename = printable(shortened(error.ui_filename))
+        raise
 
 
 def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:

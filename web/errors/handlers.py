@@ -10,6 +10,7 @@ from quart import current_app, has_request_context, request, websocket
 from werkzeug.exceptions import HTTPException
 
 from runtime.errors import CedeError
+from runtime.log_text import shortened
 from runtime.units import format_size
 from web.bodies.json_response import json_response
 from web.errors.problem import INTERNAL, Problem, report
@@ -79,7 +80,7 @@ def _http_problem(error: HTTPException) -> Problem:
     if status == 500:
         return INTERNAL
     message, code = _message_and_code(error, status)
-    return Problem(message, "invalid_request_error" if status < 500 else "server_error", status, code=code)
+    return Problem(shortened(message), "invalid_request_error" if status < 500 else "server_error", status, code=code)
 
 
 def _message_and_code(error: HTTPException, status: int) -> tuple[str, str | None]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.errors import Unavailable
+from runtime.log_text import shortened
 
 if TYPE_CHECKING:
     from typing import Self
@@ -38,8 +39,9 @@ class Problem:
 
     @classmethod
     def of(cls, error: CedeError) -> Self:
-        """Describe an error that was raised on purpose."""
-        return cls(str(error), error.kind, error.status, error.param, error.code, error.retry_after)
+        """Describe an error that was raised on purpose; a name in it may be as long as a client likes."""
+        message = shortened(str(error))
+        return cls(message, error.kind, error.status, error.param, error.code, error.retry_after)
 
 
 INTERNAL = Problem("The server failed to answer; its log says why.", "server_error", 500, code="internal_error")

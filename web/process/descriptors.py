@@ -7,6 +7,8 @@ import resource
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runtime.units import counted
+
 if TYPE_CHECKING:
     from web.limits import Limits
 
@@ -37,5 +39,5 @@ def fit_descriptors(limits: Limits) -> Limits:
     if available >= wanted:
         return limits
     connections = max(1, available - OTHER_DESCRIPTORS)
-    logger.warning("at most %d connections, for want of file descriptors (ulimit -n)", connections)
+    logger.warning("at most %s, for want of file descriptors (ulimit -n)", counted(connections, "connection"))
     return replace(limits, connections=connections)

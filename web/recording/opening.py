@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from runtime.units import counted
 from web.recording.file import RecordingFile, open_file
 from web.recording.recorder import Recorder
 
@@ -52,6 +53,6 @@ async def _recorded(engine: Engine, file: RawFile) -> AsyncIterator[None]:
         recorder.close()
         with trio.CancelScope(shield=True):
             is_whole = await trio.to_thread.run_sync(recording.close, PATIENCE)
-        logger.info("recorded %d events; %d were dropped", recording.written, recording.dropped)
+        logger.info("recorded %s, dropped %d", counted(recording.written, "event"), recording.dropped)
         if not is_whole:
             logger.warning("--record: the disk does not answer, and the file has no end")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from actors.testing.chaos import JumpingClock, open_chaos
 from runtime.testing.faults import Chaos
 from runtime.testing.unreliable import UnreliableBlocks, UnreliableModel
+from runtime.units import counted
 from web.fittings import Fittings
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class PlannedFaults(Fittings):
         self._chaos = Chaos(plan)
         self._clock = self.clock = JumpingClock()
         self.disk_blocks = partial(UnreliableBlocks, chaos=self._chaos)
-        logger.warning("chaos: this server fails as planned, %d ways", len(plan.fault))
+        logger.warning("chaos: this server fails as planned, in %s", counted(len(plan.fault), "way"))
 
     def model(self, model: StepModel[Any], *, drafting: bool) -> StepModel[Any]:
         """Return the model with the plan's faults in its steps."""

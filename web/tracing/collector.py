@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from runtime.log_text import literal
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +60,7 @@ class ToldExporter(SpanExporter):
         why, self._held_back.said = self._held_back.said, ""
         if result is SpanExportResult.SUCCESS:
             if self._lost:
-                logger.info("the collector takes traces again; %d spans were lost", self._lost)
+                logger.info("the collector takes traces again; lost: %s", counted(self._lost, "span"))
             self._lost = 0
         else:
             if not self._lost:

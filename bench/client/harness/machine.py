@@ -7,13 +7,13 @@ import importlib.metadata
 import os
 import platform
 
-import psutil
-
 from runtime.processor import processor_name
 
 
 def describe_machine() -> dict[str, str]:
     """Return processor, cores, memory, system and versions, by name."""
+    import psutil  # `cede bench --help` works without it
+
     description = {
         "processor": processor_name(),
         "cores": f"{psutil.cpu_count(logical=False) or '?'} physical, {os.cpu_count()} logical",

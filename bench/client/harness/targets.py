@@ -4,17 +4,20 @@ A TOML file describes them:
 
     [llama]
     url = "http://127.0.0.1:8081"
-    about = "llama.cpp, bf16, 2 threads"             # for the report
-    command = ["/path/to/llama-server", "--port", "8081"]   # started and stopped; without it, it runs already
-    ready = "/health"                                # answers 200 once requests are accepted
+    about = "llama.cpp, bf16, 2 threads"   # for the report
+    # Started and stopped by this; without it, it runs already.
+    command = ["/path/to/llama-server", "--port", "8081"]
+    ready = "/health"                      # 200 once requests are accepted
     environment = { OMP_NUM_THREADS = "2" }
-    endpoint = "completions"                         # or "chat"
-    model = "name"                                   # the first of its /v1/models by default
-    prompts = "ids"                                  # or "text", for a server that takes no token ids
-    token_ids = [300, 3000]                          # the range that ids are drawn from
-    fields = { ignore_eos = true }                   # added to each request's body
-    without_speculation = { speculate = false }      # the fields that switch speculation off
-    headers = { Authorization = "Bearer ..." }        # added to each request
+    endpoint = "completions"               # or "chat"
+    model = "name"                         # its first one by default
+    prompts = "ids"                        # or "text", if it takes no ids
+    token_ids = [300, 3000]                # the range that ids are drawn from
+    fields = { ignore_eos = true }         # added to each request's body
+    # The fields that switch speculation off.
+    without_speculation = { speculate = false }
+    # Added to each request.
+    headers = { Authorization = "Bearer ..." }
 """
 
 from __future__ import annotations
@@ -30,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import httpx
-import psutil
 import trio
 
 from bench.client.harness.client import Client
@@ -39,6 +41,8 @@ from bench.client.harness.dialect import Dialect
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
+
+    import psutil
 
 READY_SECONDS = 600.0
 """Seconds until a target that was started has to be ready; it may load a large model from a slow disk."""
@@ -99,6 +103,8 @@ class Running:
         """Return the processes of the server and its children; none if it was not started here."""
         if self.process is None:
             return []
+        import psutil  # here and below: the help texts need it no more than the extra
+
         root = psutil.Process(self.process.pid)
         return [root, *root.children(recursive=True)]
 
@@ -109,6 +115,8 @@ class Running:
 
 def listeners_at(url: str) -> list[psutil.Process]:
     """Return the processes of this user that listen at a loopback address, and their children."""
+    import psutil
+
     port = urlsplit(url).port
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
@@ -126,6 +134,8 @@ def seen_bytes(processes: Sequence[psutil.Process]) -> int | None:
 
 def resident_bytes(processes: Sequence[psutil.Process]) -> int:
     """Return the resident bytes of processes together.  Those that have ended hold none."""
+    import psutil
+
     held = 0
     for process in processes:
         with suppress(psutil.NoSuchProcess):

@@ -76,11 +76,6 @@ class Scenario(Protocol):
         """
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 stream`, `2 streams`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def size(default: Any, help: str) -> Any:  # noqa: ANN401  # as `dataclasses.field`
     """Define a field of a scenario, which becomes an option of `cede bench run SCENARIO`."""
     return field(default=default, metadata={"help": help})

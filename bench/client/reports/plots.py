@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
 
 from bench.client.harness.figures import summarise
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
     from bench.client.harness.figures import Record, Row, Spread
 
@@ -35,6 +35,8 @@ def draw_plots(record: Record, folder: Path) -> list[Path]:
 
 def draw(title: str, targets: Sequence[str], rows: Sequence[Row]) -> Picture:
     """Draw lines if the cases lie on an axis, else bars in groups, with whiskers from the lowest to the highest."""
+    from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
+
     picture = Picture(figsize=(WIDTH, HEIGHT), layout="constrained")
     axes = picture.subplots()
     if all(row.figure.x is not None for row in rows):

@@ -9,7 +9,8 @@ import trio
 
 from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
-from bench.client.harness.turn import counted, send_all, size
+from bench.client.harness.turn import send_all, size
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from bench.client.harness.turn import Turn

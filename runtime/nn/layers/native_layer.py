@@ -28,6 +28,7 @@ from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 from runtime.nn.matrices.native_product import DTYPES
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -249,7 +250,7 @@ def with_native_layers(
             chosen.append(layer)
             refused[str(why)] += 1
     for reason, layers_without in refused.items():
-        logger.info("the kernels do not compute %d layers: %s", layers_without, reason)
+        logger.info("the kernels do not compute %s: %s", counted(layers_without, "layer"), reason)
     return chosen
 
 

@@ -19,6 +19,7 @@ from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.single_rows.rows import RowTable, SingleRows, table_numbers
+from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,9 +70,11 @@ class RecordedLayers:
             else:
                 self._replays |= replays
         for reason, count in refused.items():
-            logger.info("%d layers are not recorded: %s", count, reason)
+            logger.info("not recorded: %s: %s", counted(count, "layer"), reason)
         self.count = len(layers) - refused.total()
-        logger.info("few rows of %d layers by CUDA graphs, recorded in %.1f s", self.count, time.monotonic() - began)
+        logger.info(
+            "few rows of %s by CUDA graphs, recorded in %.1f s", counted(self.count, "layer"), time.monotonic() - began
+        )
 
     def stage(self, segments: Sequence[Segment], staging: StagingBuffer) -> StagedTensor | None:
         """Stage where the rows of a step lie; None if there are too many."""

@@ -60,7 +60,7 @@ def test_a_server_says_what_happens_and_nobody_can_forge_it(
 
     said = "\n".join(f"{record['logger']}: {record['message']}" for record in records if record["level"] == "info")
     for what in (
-        r"model: \w+ForCausalLM on cpu in \w+, weights: (?:[^,]+ of \w+, )+1 CPU threads: 2 slots, \d+ tokens in all",
+        r"model: \w+ForCausalLM on cpu in \w+, weights: (?:[^,]+ of \w+, )+1 CPU thread: 2 slots, \d+ tokens in all",
         r"kv: KV blocks beyond the slots: at most [\d.]+ [KMG]iB in memory",
         r"web: sampling of .*temperature 0\.8, top_p 0\.95 \(generation_config\.json\); top_k 7 \(operator\)",
         r"web: listening at http://127\.0\.0\.1:\d+",

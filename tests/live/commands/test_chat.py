@@ -58,7 +58,7 @@ def test_an_answer_streams_and_says_what_it_took(server: Server, terminal: Termi
     text = terminal.wait_for("tokens/s; prompt ")
     assert re.search(r"\d+ tokens; ", text)
     terminal.enter("/stats")
-    terminal.wait_for("2 messages here; 1 whole answers of ")
+    terminal.wait_for("2 messages here; 1 whole answer of ")
     leave(terminal)
 
 
@@ -148,7 +148,7 @@ def test_a_conversation_is_saved_and_gone_on_with(terminal: Terminal, tmp_path: 
     terminal.enter("import os")
     terminal.wait_for("3 tokens; ")
     terminal.enter(f"/save {file}")
-    terminal.wait_for("2 messages are in")
+    terminal.wait_for("2 messages saved in")
     saved = json.loads(file.read_text())
     assert [message["role"] for message in saved["messages"]] == ["user", "assistant"]
     terminal.enter("/new")

@@ -68,7 +68,7 @@ def test_a_folder_of_kv_is_looked_into(tmp_path: Path) -> None:
     with open_tier(tmp_path) as tier:
         put_all(tier, chain(3))
     result = run("--kv-dir", str(tmp_path))
-    assert "KV folder            3 blocks of 1 models, 36 KiB, 0 irregular" in result.stdout
+    assert "KV folder            3 blocks of 1 model, 36 KiB, 0 irregular" in result.stdout
     assert str(tmp_path) not in result.stdout
 
 

@@ -39,7 +39,7 @@ def test_a_recording_of_a_real_run_shows_steps_and_slots_and_cancels(tmp_path: P
         statistics = server.get("/v1/statistics")
         server.signal(signal.SIGTERM)
         assert server.wait_exit() == 0
-        assert "; 0 were dropped" in server.log()
+        assert ", dropped 0" in server.log()
     assert path.read_text().endswith("]\n")
     events = read(path.read_text())
     picture = Picture(events)

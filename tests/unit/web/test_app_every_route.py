@@ -13,6 +13,9 @@ from web.access.key_file import read_keys
 from web.app import OPEN, create_app
 from web.http.browser_policy import BrowserPolicy
 
+LONG = "x" * 60_000
+SHORT = 5000
+"""Bytes of an error object."""
 KEYS = KeyRing(read_keys(["sk-1"], None))
 ROUTES = sorted(
     (method, re.sub(r"<[^>]*>", "x", rule.rule))
@@ -58,3 +61,15 @@ async def test_a_page_that_is_named_may_send_what_its_sdk_sends(method: str, pat
     assert answer.headers["access-control-allow-headers"] == sent
     assert method in answer.headers["access-control-allow-methods"]
     assert "x-ratelimit-remaining-tokens" in answer.headers["access-control-expose-headers"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [*(route for route in ROUTES if route[0] == "POST" or "/x" in route[1]), ("GET", "/unknown/x")]
+)
+async def test_an_error_quotes_no_long_name_whole(method: str, path: str) -> None:
+    """A name in the path, and one in the body; those that look into a log read them, too."""
+    client: Any = create_app(as_engine(FakeEngine())).test_client()
+    long_path = re.sub(r"/x(?=/|$)", f"/{LONG}", path)
+    body = {name: LONG for name in ("model", "name", "prompt", "previous_response_id", "conversation", LONG)}
+    answer = await client.open(long_path, method=method, json=body)
+    assert answer.status_code < 400 or len(await answer.get_data()) < SHORT

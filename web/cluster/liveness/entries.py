@@ -115,8 +115,8 @@ async def keep_entries(member: Member, entries: Entries) -> None:
         else:
             is_away = False
         if renewed:
-            logger.warning("discovery had forgotten %d entries of this worker, which are there again", len(renewed))
+            logger.warning("entries of this worker that discovery had forgotten, and has again: %d", len(renewed))
         if len(entries) != known:
             known = len(entries)
-            logger.info("discovery has %d entries of this worker", known)
+            logger.info("entries of this worker that discovery has: %d", known)
         await trio.sleep(LOOK_EVERY)

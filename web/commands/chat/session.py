@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runtime.errors import CedeError
+from runtime.units import counted
 from web.commands.chat.conversation import ASSISTANT, ChatError, Conversation
 from web.commands.chat.prompt import Key
 from web.commands.chat.slash import help_lines, parse
@@ -132,7 +133,7 @@ class Session:
             case "/model":
                 self._aside(await self._model())
             case "/stats":
-                self._aside(f"{len(self._conversation.messages)} messages here; {self._total.line()}")
+                self._aside(f"{counted(len(self._conversation.messages), 'message')} here; {self._total.line()}")
             case "/save" | "/load":
                 self._save(rest) if name == "/save" else self._load(rest)
             case _:
@@ -169,7 +170,7 @@ class Session:
         except OSError as error:
             raise ChatError(f"{path}: {error.strerror}") from None
         self._file = path
-        self._aside(f"{len(self._conversation.messages)} messages are in {path}")
+        self._aside(f"{counted(len(self._conversation.messages), 'message')} saved in {path}")
 
     def _load(self, name: str) -> None:
         path = self._path(name)
@@ -182,7 +183,7 @@ class Session:
         self._file = path
         for message in self._conversation.messages[-2:]:
             self._aside(f"{'' if message.role == ASSISTANT else '> '}{message.content}")
-        self._aside(f"{len(self._conversation.messages)} messages from {path}")
+        self._aside(f"{counted(len(self._conversation.messages), 'message')} from {path}")
 
     def _path(self, name: str) -> Path:
         if name:
@@ -223,6 +224,6 @@ class Total:
         """The sums, for people."""
         share = f" ({100 * self._cached / self._asked:.0f} %)" if self._asked else ""
         return (
-            f"{self._answers} whole answers of {self._said} tokens; prompts of {self._asked} tokens, "
-            f"of which {self._cached} were cached{share}"
+            f"{counted(self._answers, 'whole answer')} of {counted(self._said, 'token')}; prompts of "
+            f"{counted(self._asked, 'token')}, of which {self._cached} were cached{share}"
         )

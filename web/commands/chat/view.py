@@ -10,6 +10,7 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
+from runtime.units import counted
 from web.commands.chat.blocks import BlockStream
 from web.commands.client.terminal import harmless
 
@@ -99,7 +100,7 @@ class AnswerView:
             self._thinks = False
             seconds = time.monotonic() - self._began
             self._console.print(
-                Text(f"thought for {seconds:.1f} s, {len(self._thought.split())} words", style="dim italic")
+                Text(f"thought for {seconds:.1f} s, {counted(len(self._thought.split()), 'word')}", style="dim italic")
             )
 
     def _print(self, block: str) -> None:

@@ -45,7 +45,7 @@ BROKEN_PIPE = 128 + 13  # the status of a program that SIGPIPE ends
 @target_flags
 @click.pass_context
 def run(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # click's
-    r"""Answer PROMPT, and exit.
+    """Answer PROMPT, and exit.
 
     What comes in by a pipe is put after the prompt; with - for a prompt, or with none, it is the prompt:
 
@@ -55,7 +55,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # click's
         cede run - < prompt.txt
 
     A server that runs is asked (--url), or, with --model, a model is served in this process.  Ctrl-C hangs up.
-    """
+    """  # noqa: D301  # click's mark is the character itself
     terminal = sys.stderr.isatty()
     shown = given["reasoning"] == "show" or (given["reasoning"] is None and terminal)
     try:

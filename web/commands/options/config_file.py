@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.log_text import quoted
 from web.commands.options.definitions import DEFINITIONS, PREFIX
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise click.UsageError(f"{path}: {error}") from None
     for key in content:
         if key not in DEFINITIONS:
-            raise click.UsageError(f"{path}: there is no option {key!r}{_closest(key, DEFINITIONS)}")
+            raise click.UsageError(f"{path}: there is no option {quoted(key)}{_closest(key, DEFINITIONS)}")
     return content
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from runtime.log_text import quoted
 from web.commands.options.config_file import CONFIG_VARIABLE, read_config, refuse_unknown_variables
 from web.commands.options.definitions import DEFINITIONS, Definition
 from web.commands.options.parameters import FILE, value_type
@@ -84,7 +85,7 @@ class OptionFlag(click.Option):
         else:
             wanted, fits = "a text", isinstance(value, str)
         if not fits:
-            shown = "it" if option.secret else repr(value)
+            shown = "it" if option.secret else quoted(value)
             raise click.BadParameter(f"{shown} is not {wanted}", ctx, self)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runtime.log_text import quoted
 from runtime.units import parse_size
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Number(click.ParamType[Any]):
         if number is None or number not in self._allowed:
             words = [word for word in self._none if word != ZERO]
             wanted = f"neither {words[0]} nor {self._allowed}" if words else f"not {self._allowed}"
-            self.fail(f"{value!r} is {wanted}", param, ctx)
+            self.fail(f"{quoted(value)} is {wanted}", param, ctx)
         return number if self._allowed.whole else float(number)
 
     def _read(self, text: str) -> float | None:

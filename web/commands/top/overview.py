@@ -142,7 +142,7 @@ def _tokens_of(sample: Sample, request_id: str) -> int | None:
 def _why_nobody_is_next(sample: Sample) -> str:
     """Why none of those who wait for nobody's end has a slot."""
     if all(slot["state"] != IDLE for slot in sample.slots):
-        return f"all {len(sample.slots)} slots are taken"
+        return "every slot is taken"
     arena = sample.manager["arena"]
     if arena["promised"]:
         return f"{arena['promised']} of {arena['positions']} tokens of KV are promised to those who run"

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from runtime.units import format_size
+from runtime.units import counted, format_size
 from web.commands.client.figures import receipt_line
 from web.commands.client.terminal import harmless
 
@@ -133,7 +133,7 @@ def _figures(overview: Overview, sample: Sample) -> list[str]:
 def _arena(held: int, arena: dict[str, Any]) -> str:
     """What all sequences share; moves are told once there were any."""
     size = f" ({format_size(arena['bytes'])})" if arena["bytes"] else ""
-    moved = f", {arena['moves']} moves" if arena["moves"] else ""
+    moved = f", {counted(arena['moves'], 'move')}" if arena["moves"] else ""
     return f"{held} of {arena['positions']} tokens{size} in slots, {arena['free']} free{moved}"
 
 
@@ -141,7 +141,7 @@ def _detachable(runs: dict[str, Any] | None) -> str | None:
     """Requests that may outlive their clients; None where there are none."""
     if runs is None or not (runs["running"] or runs["kept"]):
         return None
-    kept = f"{runs['kept']} answers kept ({format_size(runs['kept_bytes'])})"
+    kept = f"{counted(runs['kept'], 'answer')} kept ({format_size(runs['kept_bytes'])})"
     return f"may outlive their clients: {runs['running']}, {runs['detached']} of them with nobody reading; {kept}"
 
 

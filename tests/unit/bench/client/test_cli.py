@@ -6,6 +6,8 @@ import dataclasses
 import importlib.util
 import json
 import socket
+import subprocess
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ from bench.client.scenarios import SCENARIOS
 from tests.fakes.bench import Behaviour, open_server, running
 from tests.live.server import Server, command, environment
 from tests.unit.bench.client.harness.open_servers import free_port
+from web.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -82,12 +85,23 @@ def test_a_target_of_which_there_is_no_figure_is_a_failed_run(tmp_path: Path, mo
     assert len(Record.load(tmp_path / "throughput.json").samples) == 1
 
 
-def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_a_scenario_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
-    result = CliRunner().invoke(bench, ["--help"])
-    assert result.exit_code == 1
-    assert "cede bench needs matplotlib: pip install 'cede[bench]'" in result.output
+    for arguments in (["run", "throughput", "--target", "a=http://127.0.0.1:1"], ["report", str(tmp_path)]):
+        result = CliRunner().invoke(main, ["bench", *arguments])
+        assert result.exit_code == 1
+        assert result.output == "Error: this needs matplotlib: pip install 'cede[bench]'\n"
+
+
+def test_the_help_needs_no_extra() -> None:
+    script = (
+        "import sys; sys.modules.update(dict.fromkeys(('matplotlib', 'psutil', 'transformers')))\n"
+        "from bench.client.command import bench; bench(sys.argv[1:])"
+    )
+    for arguments in ([], ["run", "--help"], ["run", "soak", "--help"], ["targets", "--help"]):
+        done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=False)
+        assert "Usage: cede bench" in done.stdout + done.stderr, done.stderr
 
 
 def test_a_folder_with_something_else_in_it(tmp_path: Path) -> None:

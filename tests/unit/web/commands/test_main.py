@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner
 
+from bench.client.cli import bench
 from web.commands.main import SECTIONS, main
+from web.commands.options.definitions import DEFINITIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LONG = "x" * 100_000
+SHORT = 3000
+"""Characters of an error with its usage."""
 
 FOR_PEOPLE = ("prompt_toolkit", "markdown_it", "web.commands.client.connection")
 """What only the commands for people need."""
@@ -34,3 +46,76 @@ def test_what_only_people_need_is_not_imported(module: str, names: tuple[str, ..
     script = f"import sys, {module}; print([name for name in {names!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    """How a command and all below it are called; what a package adds has a program of its own."""
+    yield path
+    if isinstance(command, click.Group):
+        for name in command.commands:
+            yield from commands(command.commands[name], *path, name)
+
+
+@pytest.mark.parametrize(
+    ("program", "path"),
+    [(program, path) for program in (main, bench) for path in commands(program)],
+    ids=lambda part: " ".join(part) if isinstance(part, tuple) else part.name,
+)
+def test_each_help_can_be_read(program: click.Command, path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(program, [*path, "--help"])
+    assert shown.exit_code == 0
+    assert "\\b" not in shown.output, "it is click's mark, written as it is"
+    listed = shown.output.partition("Commands:")[2].splitlines()
+    assert [line for line in listed if line.endswith("...")] == [], "it is cut short"
+    lines = [line for line in shown.output.splitlines() if not line.lstrip().startswith("-")]  # flags may be long
+    assert [line for line in lines if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("key", DEFINITIONS)
+def test_a_long_value_is_no_long_error(key: str, tmp_path: Path) -> None:
+    file = tmp_path / "cede.toml"
+    for said in (f'"{LONG}"', f'["{LONG}"]', f'{{{LONG} = "{LONG}"}}', "9" * 4000):
+        file.write_text(f"{key} = {said}")
+        shown = CliRunner().invoke(main, ["config", "--config", str(file)])
+        assert shown.exit_code == 0 or len(shown.output) < SHORT
+    shown = CliRunner().invoke(main, ["config"], env={DEFINITIONS[key].variable: LONG})
+    assert shown.exit_code == 0 or len(shown.output) < SHORT
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [LONG],
+        ["serve", f"--{LONG}"],
+        ["serve", LONG, "--model", f"y{LONG}"],
+        ["config", "--config", LONG],
+        ["doctor", "--json", f"no/{LONG}"],
+        ["pull", LONG],
+        ["rm", LONG],
+        ["run", LONG, "--url", f"http://{LONG}"],
+        ["chat", "--url", LONG],
+        ["chat", "--api-key-file", LONG],
+        ["top", "--once", "--url", f"http://{LONG}"],
+        ["completion", LONG],
+        ["keys", "remove", LONG, "--api-key-file", "pyproject.toml"],
+        ["kv", "prune", "--kv-dir", "docs", "--older-than", LONG],
+    ],
+    ids=lambda arguments: " ".join(word[:20] for word in arguments),
+)
+def test_a_long_word_is_no_long_error(arguments: list[str]) -> None:
+    shown = CliRunner().invoke(main, arguments)
+    assert shown.exit_code in (1, 2)
+    assert isinstance(shown.exception, SystemExit), "it is said, and no traceback"
+    assert len(shown.output) < SHORT
+
+
+def test_a_long_key_of_a_file_is_no_long_error(tmp_path: Path) -> None:
+    file = tmp_path / "cede.toml"
+    file.write_text(f"{LONG} = 1")
+    assert len(CliRunner().invoke(main, ["config", "--config", str(file)]).output) < SHORT
+
+
+def test_an_error_steers_no_terminal() -> None:
+    shown = CliRunner().invoke(main, ["pull", "nothing\x1b[2J\rhere"]).output
+    assert "\\x1b[2J\\rhere" in shown
+    assert shown.replace("\n", "").isprintable()

@@ -27,6 +27,13 @@ def test_a_problem_has_what_the_error_knows(error: CedeError, problem: Problem) 
     assert Problem.of(error) == problem
 
 
+def test_a_problem_is_short_whatever_the_error_quotes() -> None:
+    message = Problem.of(NotFound(f"there is no '{'x' * 100_000}' here")).message
+    assert message.startswith("there is no 'xxx")
+    assert message.endswith("xxx' here")
+    assert len(message) == 2000
+
+
 @pytest.mark.parametrize(("error", "logged"), [(StepFailed("broken"), True), (QueueFull("full"), False)])
 def test_only_what_is_the_servers_fault_is_logged(
     error: CedeError, logged: bool, caplog: pytest.LogCaptureFixture

@@ -53,9 +53,9 @@ def test_it_is_told_once_that_it_is_down_and_once_that_it_is_back(caplog: pytest
     )
     assert caplog.messages == [
         down,
-        "the collector takes traces again; 3 spans were lost",
+        "the collector takes traces again; lost: 3 spans",
         down,
-        "the collector takes traces again; 1 spans were lost",
+        "the collector takes traces again; lost: 1 span",
     ]
 
 

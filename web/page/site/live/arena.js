@@ -1,5 +1,6 @@
 // The KV that all sequences share, as a map: where each slot's sequence lies, and how much of its place it has in use.
 
+import { counted } from "../shared/counted.js";
 import { h, setText } from "../shared/dom.js";
 
 /** Shows the arena of a model. */
@@ -69,7 +70,7 @@ export function mebibytes(bytes) {
 function sentence(slot) {
   const kept = isHeld(slot) ? "" : ", kept";
   const name = slot.state === undefined ? "Shelf" : "Slot";
-  return `${name} ${slot.id}: ${count(tokensOf(slot))} tokens${kept}, from ${count(slot.origin)} to ${count(slot.origin + slot.capacity)}.`;
+  return `${name} ${slot.id}: ${counted(tokensOf(slot), "token", count(tokensOf(slot)))}${kept}, from ${count(slot.origin)} to ${count(slot.origin + slot.capacity)}.`;
 }
 
 function percent(part, whole) {

@@ -1,5 +1,6 @@
 // The requests that may outlive their clients: who reads them, and until when their answers are kept.
 
+import { counted } from "../shared/counted.js";
 import { h, setText } from "../shared/dom.js";
 
 /** Shows those of a model in a panel of its own; `end(id)` ends one, or drops its answer. */
@@ -51,7 +52,7 @@ export function howItStands({ readers, attaches, detached_at: left, kept_until: 
   if (until !== null) parts.push(`ended, kept for ${seconds(until - now)} more`);
   if (readers) parts.push(readers === 1 ? "one reader" : `${readers} readers`);
   else if (until === null) parts.push(left === null ? "nobody reads it yet" : `nobody reads it for ${seconds(now - left)}`);
-  if (unread && !readers && until === null) parts.push(`${unread} tokens since`);
+  if (unread && !readers && until === null) parts.push(`${counted(unread, "token")} since`);
   if (attaches) parts.push(`attached ${attaches === 1 ? "once" : `${attaches} times`}`);
   if (until === null && choice !== "cancel") parts.push(choice === "detach" ? "goes on" : "reads its prompt to the end");
   return parts.join(" · ");
@@ -62,7 +63,7 @@ export function sumsText(sums, shown) {
   if (!sums) return "";
   const { running, detached, kept, attaches } = sums;
   const more = running + kept - shown;
-  const answers = kept === 1 ? "1 answer is kept" : `${kept} answers are kept`;
+  const answers = `${counted(kept, "answer")} kept`;
   return `${running} run, ${detached} of them with nobody reading; ${answers}; ${attaches} came back so far${more > 0 ? `; ${more} are not shown` : ""}.`;
 }
 

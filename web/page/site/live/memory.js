@@ -1,5 +1,6 @@
 // Where KV is: in the arena, in the slots, and in the tiers behind them.
 
+import { counted } from "../shared/counted.js";
 import { h, setText } from "../shared/dom.js";
 import { Arena, mebibytes, tokensOf } from "./arena.js";
 
@@ -49,5 +50,5 @@ function showTier({ name, fill, text, element }, figures) {
   if (!figures) return;
   const { bytes, budget, blocks } = figures;
   fill.style.inlineSize = `${budget ? (100 * bytes) / budget : 0}%`;
-  setText(text, `${name}: ${mebibytes(bytes)} of ${mebibytes(budget)} MiB, ${blocks} blocks`);
+  setText(text, `${name}: ${mebibytes(bytes)} of ${mebibytes(budget)} MiB, ${counted(blocks, "block")}`);
 }

@@ -1,5 +1,6 @@
 // What is shown of one server, but for "Show me": figures, lanes, requests, cancels, KV.
 
+import { counted } from "../shared/counted.js";
 import { h, scroller, setText } from "../shared/dom.js";
 import { Detached } from "./detached.js";
 import { Instruments } from "./instruments.js";
@@ -38,7 +39,7 @@ export class Panels {
     const show = () => {
       detached.hidden = !model.state.detachable.length;
       lost.hidden = !model.lost;
-      setText(lost, `This page was too slow for ${model.lost} events; the figures are right, the picture has gaps.`);
+      setText(lost, `This page was too slow for ${counted(model.lost, "event")}; the figures are right, the picture has gaps.`);
     };
     model.addEventListener("frame", show, { signal });
   }

@@ -95,7 +95,7 @@ export class Requests {
 
   whyNobodyIsNext() {
     const { slots, statistics } = this.model.state;
-    if (slots.every(({ state }) => state !== "idle")) return `all ${slots.length} slots are taken`;
+    if (slots.every(({ state }) => state !== "idle")) return "every slot is taken";
     const { promised, positions } = statistics.manager.arena;
     return promised ? `${promised} of ${positions} tokens of KV are promised to those who run` : "its turn comes";
   }

@@ -1,5 +1,6 @@
 // The moving timeline: names of the lanes, the canvas, and how to stop and go back.
 
+import { counted } from "../shared/counted.js";
 import { h, scroller, setText } from "../shared/dom.js";
 import { coloursOf } from "./colours.js";
 import { heightOf, paint, ROW, shortName } from "./painter.js";
@@ -109,7 +110,7 @@ export class Timeline {
 
   showPause() {
     this.pauseButton.textContent = this.viewport.isPaused ? "Go on live" : "Pause";
-    this.range.setAttribute("aria-valuetext", `${this.range.value} seconds back`);
+    this.range.setAttribute("aria-valuetext", `${counted(Number(this.range.value), "second")} back`);
     this.drawnAt = null;
     this.draw();
   }
@@ -162,12 +163,12 @@ function describe(lane, at, slack) {
   if (span && span.from - slack <= at) {
     const verified = span.drafts ? `, ${span.accepted} of ${span.drafts} drafts stood` : "";
     const steps = span.steps > 1 ? ` in ${span.steps} steps` : "";
-    return `${nameOf(span)}: ${span.phase}, ${span.rows} tokens${steps}, ${((span.to - span.from) * 1e3).toFixed(1)} ms${verified}`;
+    return `${nameOf(span)}: ${span.phase}, ${counted(span.rows, "token")}${steps}, ${((span.to - span.from) * 1e3).toFixed(1)} ms${verified}`;
   }
   const piece = lane.pieces.at(lane.pieces.search(({ to }) => to + slack >= at));
   if (piece && piece.from - slack <= at) {
     const shares = Object.entries(piece.seconds).map(([phase, seconds]) => `${phase} ${(seconds * 1e3).toFixed(0)} ms`);
-    return `${nameOf(piece)}: ${piece.rows} tokens in ${piece.steps} steps, ${shares.join(", ")}`;
+    return `${nameOf(piece)}: ${counted(piece.rows, "token")} in ${counted(piece.steps, "step")}, ${shares.join(", ")}`;
   }
   const stay = [...lane.stays].findLast(({ from, to }) => from <= at && at <= (to ?? Infinity));
   if (!stay) return "";

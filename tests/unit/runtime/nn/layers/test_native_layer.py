@@ -162,4 +162,4 @@ def test_layers_that_they_can_compute_are_chosen_one_by_one(kernels: Kernels, ca
     chosen = with_native_layers(layers, config, torch.float32, kernels)
     assert isinstance(chosen[0], NativeLayer)
     assert chosen[1] is layers[1]
-    assert "the kernels do not compute 1 layers: weights in another format" in caplog.text
+    assert "the kernels do not compute 1 layer: weights in another format" in caplog.text

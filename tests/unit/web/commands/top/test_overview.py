@@ -29,8 +29,8 @@ def test_those_who_wait_say_for_how_long_and_why() -> None:
     waiting = [request("b", "queued", created=1001.0), request("c", "queued", created=1005.0)]
     overview.take(sample(4.0, [slot(0, "decode", "a"), slot(1, "prefill", "d")], [request("a", "decode"), *waiting]))
     assert overview.queue() == [
-        QueueRow("b", 3.0, 7, "all 2 slots are taken"),
-        QueueRow("c", 0.0, 7, "all 2 slots are taken, 1 before it"),  # whose clock is ahead of ours
+        QueueRow("b", 3.0, 7, "every slot is taken"),
+        QueueRow("c", 0.0, 7, "every slot is taken, 1 before it"),  # whose clock is ahead of ours
     ]
     overview.take(sample(4.0, [slot(0, "decode", "a"), slot(1)], [request("b", "queued")]))
     assert overview.queue()[0].why == "it gets a slot with the next turn"

@@ -57,7 +57,7 @@ def test_on_a_narrow_screen_only_ids_are_cut() -> None:
     (first,) = [line for line in lines if "prefill" in line]
     assert "300 of 1000" in first
     assert "chatcmpl-0000" in first
-    assert [line for line in lines if "all 2 slots are taken" in line]
+    assert [line for line in lines if "every slot is taken" in line]
 
 
 def test_what_is_wrong_stands_above_what_was_known() -> None:

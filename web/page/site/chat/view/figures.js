@@ -1,5 +1,7 @@
 // What an answer took, in words.
 
+import { counted } from "../../shared/counted.js";
+
 /** @import { Turn } from "../state/turn.js" */
 
 /**
@@ -26,8 +28,4 @@ export function figuresText(turn) {
 export function tokensPerSecond({ first, last, completionTokens }) {
   if (first === null || last === null || completionTokens === null || completionTokens < 2 || last <= first) return null;
   return (completionTokens - 1) / ((last - first) / 1e3);
-}
-
-function counted(count, noun) {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
