@@ -123,9 +123,7 @@ class ObjectStore:
                 self._waits.add(wait)
                 try:
                     # The thread goes on, and has its turn until it ends.
-                    return await trio.to_thread.run_sync(
-                        self._guarded, work, limiter=self._one, abandon_on_cancel=True
-                    )
+                    return await trio.to_thread.run_sync(self._guarded, work, limiter=self._one, abandon_on_cancel=True)
                 finally:
                     self._waits.discard(wait)
             self.hangs = True
