@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.web")
 
 # How long a client may take over the last bytes of its response once everything else has ended.
-LINGER_SECONDS = 3.0
+LINGER_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,8 @@ async def run_server(
         raise DeviceLost(ranks.lost)
     if executor.hangs:
         logger.error("the device thread has not come back, and the process ends without it")
-        exit_now(1)  # what runs at an ordinary exit might wait for it, or pull the device from under it
+    if executor.hangs or state.store.hangs:
+        exit_now(1)  # what runs at an ordinary exit might wait for that thread, or pull from under it what it uses
     logger.info("stopped; requests served: %d", engine.served)
 
 
@@ -315,6 +316,8 @@ async def serve_engine(
     )
     async with trio.open_nursery() as services:
         services.start_soon(feed.end_after, stop)
+        if state is not None:
+            services.start_soon(state.store.end_after, stop)
         with metrics.fed(), engine.observed_by(TokenMeter(usage)) if keys else nullcontext():
             await serve_connections(
                 ASGIWrapper(app),

@@ -35,6 +35,7 @@ logger = logging.getLogger("cede.loop")
 OURS = ("runtime", "actors", "web")  # packages whose functions say more than those of the libraries that they call
 IDLE = ("threading", "queue", "trio._core._thread_cache")  # modules in which a thread waits for work
 SHOWN = 3  # functions of a stack
+END_SECONDS = 1.0  # that the end waits for the watching thread
 LOG_SECONDS = 10.0  # from one line in the log to the next
 
 
@@ -206,7 +207,7 @@ async def watch_loop(watch: LoopWatch, task_status: trio.TaskStatus[None] = trio
         await trio.sleep_forever()
     finally:
         stop.set()
-        thread.join()  # which has at most one look before it
+        thread.join(END_SECONDS)  # it has at most one look before it, unless a disk with sources hangs
         trio.lowlevel.remove_instrument(watch)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Of KV that is on its way to disk and perhaps no longer in the memory tier, so much is held beyond its budget.
 MAX_QUEUE_BLOCKS = 64
 MAX_QUEUE_BYTES = 256 * MIB
+STALL_SECONDS = 1.0  # in which the disk has to take a block at the end, or it is waited for no longer
 RAM_SHARE = 5  # the memory tier has one part in so many of what is free, unless it is told otherwise
 
 logger = logging.getLogger("cede.kv")
@@ -169,15 +170,17 @@ async def _check_unchanged(checkpoint: Checkpoint, identity: str) -> None:
 
 
 async def _write_the_rest(cache: PrefixCache, disk: DiskTier | None, seconds: float) -> None:
-    """Write what the disk tier has not taken or not written yet, for so many seconds."""
+    """Write what the disk tier has not taken or not written yet, for so many seconds, while the disk answers."""
     if disk is None:
         return
     deadline = trio.current_time() + seconds
     queued, taken = 1, False
     while (queued or not taken) and (left := deadline - trio.current_time()) > 0:
         taken = cache.write_behind.offer()
-        queued = await trio.to_thread.run_sync(disk.flush, left)
-        if disk.statistics().suspended:
+        before = disk.statistics()
+        queued = await trio.to_thread.run_sync(disk.flush, min(left, STALL_SECONDS))
+        after = disk.statistics()
+        if after.suspended or (queued and (after.written, after.dropped) == (before.written, before.dropped)):
             break
     if queued or not taken:
         logger.warning("not all KV was written to disk in time")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 from typing import TYPE_CHECKING, Protocol
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from typing import Self
 
     from runtime.grammar.masks import Mask
+
+
+END_SECONDS = 1.0  # that the end waits for the mask in hand
+
+logger = logging.getLogger("cede.engine")
 
 
 class MaskComputer(Protocol):
@@ -49,9 +55,11 @@ class MaskWorker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        """End the thread, as `end`, and wait for that."""
+        """End the thread, as `end`, and wait a moment for that."""
         self.end()
-        self._thread.join()
+        self._thread.join(END_SECONDS)
+        if self._thread.is_alive():
+            logger.warning("a grammar's mask is still being computed, and the process ends without it")
 
     def end(self) -> None:
         """Let the thread end after the mask that it is at: the requests are over, and nobody needs the others."""

@@ -24,6 +24,7 @@ from runtime.step.executor import attempt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+JOIN_SECONDS = 1.0  # for the last instructions of a thread that ends
 HANG_CHECKS = 10  # looks at the thread, all without progress, until it is given up
 
 logger = logging.getLogger("cede.engine")
@@ -162,10 +163,12 @@ class DeviceThread:
                 raise DeviceLost(f"there can be no new device thread: {error}") from error
 
     async def _join(self) -> None:
-        """Wait for the last instructions of a thread that ends."""
+        """Wait a moment for the last instructions of a thread that ends."""
         if self._thread is not None:
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._thread.join)
+                await trio.to_thread.run_sync(self._thread.join, JOIN_SECONDS)
+            if self._thread.is_alive():
+                logger.warning("the device thread takes long to end, and is left to itself")
 
     # --- in the event loop: what the thread has reported ------------------------------------------------------------
 

@@ -37,7 +37,7 @@ async def reload_on_hangup(
         task_status.started()
         async for _ in signals:
             try:
-                keys = await trio.to_thread.run_sync(read)  # a disk may take its time
+                keys = await trio.to_thread.run_sync(read, abandon_on_cancel=True)  # a disk may take its time
             except (ApiKeyError, OSError) as error:
                 logger.error("SIGHUP: the keys stay as they were: %s", error)
             else:

@@ -19,13 +19,13 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.config_file import CONFIG_VARIABLE
 from web.commands.options.definitions import DEFINITIONS
 from web.commands.options.flags import config_file, option_flags
-from web.commands.serve import begin_log
+from web.commands.serve import begin_log, failed
 from web.commands.worker import WITH_PARENT
 from web.process.signals import exit_on_signals
-from web.process.streams import say
 
 if TYPE_CHECKING:
     from web.cluster.children import Program
+    from web.logs.handler import LineHandler
 
 
 @click.command(cls=ServeCommand, short_help="Serve a model by several workers on this machine.")
@@ -41,7 +41,7 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
     all at once.
     """
     chosen = Chosen.of(ctx, named)
-    begin_log(chosen)
+    log = begin_log(chosen)
     exit_on_signals()
     refuse_contradictions(chosen)
     try:
@@ -52,9 +52,9 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
             environment = child_environment(chosen, None if config_file(ctx) is None else str(config_file(ctx)))
             if chosen["discovery"].value == "file" and chosen["discovery-dir"].value is None:
                 environment["CEDE_DISCOVERY_DIR"] = folder
-            _run(programs(environment, workers, chosen["host"].value, chosen["port"].value))
+            _run(programs(environment, workers, chosen["host"].value, chosen["port"].value), log)
     except CedeError as error:
-        raise click.ClickException(str(error)) from None
+        raise failed(error, log) from None
 
 
 def child_environment(chosen: Chosen, config: str | None) -> dict[str, str]:
@@ -83,7 +83,7 @@ def programs(environment: dict[str, str], workers: int, host: str, port: int) ->
     )
 
 
-def _run(parts: tuple[list[Program], Program]) -> None:
+def _run(parts: tuple[list[Program], Program], log: LineHandler) -> None:
     import trio
 
     from web.cluster.children import Child, run_children
@@ -92,7 +92,7 @@ def _run(parts: tuple[list[Program], Program]) -> None:
     workers, front_door = parts
     failure: CedeError | None = None
     try:
-        trio.run(partial(run_children, [Child(worker, say) for worker in workers], Child(front_door, say)))
+        trio.run(partial(run_children, [Child(worker, log.say) for worker in workers], Child(front_door, log.say)))
     except* CedeError as group:
         failure = first_of(group)
     if failure is not None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runtime.errors import CedeError
 from web.commands.options.chosen import Chosen
 from web.commands.options.flags import SectionedCommand, option_flags
-from web.commands.serve import begin_log
+from web.commands.serve import begin_log, failed
 from web.commands.worker import with_parent
 from web.options import Cluster
-from web.process.streams import say
+
+if TYPE_CHECKING:
+    from web.logs.handler import LineHandler
 
 
 @click.command("front-door", cls=SectionedCommand, short_help="Serve a cluster's workers at one address.")
@@ -28,7 +31,7 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
     that does, where they can be reached by others.
     """
     chosen = Chosen.of(ctx)
-    begin_log(chosen)
+    log = begin_log(chosen)
     try:
         from web.cluster.installed import require_dynamo
 
@@ -40,12 +43,12 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
         from web.cluster.front_door import Door, run_front_door
 
         door = Door(chosen["host"].value, chosen["port"].value)
-        run_front_door(chosen.config(Cluster, model_name=None), door, announce)
+        run_front_door(chosen.config(Cluster, model_name=None), door, partial(announce, log))
     except CedeError as error:
-        raise click.ClickException(str(error)) from None
+        raise failed(error, log) from None
 
 
-def announce(url: str, control: str) -> None:
+def announce(log: LineHandler, url: str, control: str) -> None:
     """Say where both addresses are; the front door's comes last."""
-    say(f"control at {control}")
-    say(f"cede cluster at {url}")
+    log.say(f"control at {control}")
+    log.say(f"cede cluster at {url}")

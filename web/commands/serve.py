@@ -20,14 +20,14 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.definitions import SERVER
 from web.commands.options.flags import option_flags
 from web.options import Diagnostics, Listening
-from web.process.signals import EarlyStop, unwound_by_signals
-from web.process.streams import say
+from web.process.signals import EarlyStop, exit_now, unwound_by_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.testing.faults import FaultPlan
     from web.fittings import Fittings
+    from web.logs.handler import LineHandler
     from web.server import ServerOptions
 
 
@@ -45,33 +45,41 @@ def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: 
 
     SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
     """
-    chosen, early = begin(ctx, named)
+    chosen, log, early = begin(ctx, named)
     try:
         plan = fault_plan(chosen)
-        _run(server_options(chosen, partial(find_model, early)), early, plan)
+        _run(server_options(chosen, partial(find_model, early)), log, early, plan)
     except CedeError as error:
-        raise click.ClickException(str(error)) from None
+        raise failed(error, log) from None
 
 
-def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, EarlyStop]:
-    """Begin the log and listen to signals; what was chosen, and what a signal does while the model loads.
+def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, LineHandler, EarlyStop]:
+    """Begin the log and listen to signals; what was chosen, the log, and what a signal does while the model loads.
 
     Raises:
         click.ClickException: what was chosen contradicts itself.
     """
     chosen = Chosen.of(ctx, named)
-    begin_log(chosen)
+    log = begin_log(chosen)
     early = EarlyStop()
     early.install()
     refuse_contradictions(chosen)
-    return chosen, early
+    return chosen, log, early
 
 
-def begin_log(chosen: Chosen) -> None:
+def begin_log(chosen: Chosen) -> LineHandler:
     """Log as the options say."""
     from web.logs.setup import log_to_stderr
 
-    log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
+    return log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
+
+
+def failed(error: CedeError, log: LineHandler) -> click.ClickException:
+    """What ends a command by an error, said behind the log; where nobody reads that, this ends the process."""
+    log.flush()
+    if log.is_stalled:  # so would be the stream that the error is to be written to
+        exit_now(1)
+    return click.ClickException(str(error))
 
 
 def find_model(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
@@ -115,14 +123,14 @@ def begin_serving(early: EarlyStop) -> None:
     gc.freeze()
 
 
-def _run(options: ServerOptions, early: EarlyStop, plan: FaultPlan | None) -> None:
+def _run(options: ServerOptions, log: LineHandler, early: EarlyStop, plan: FaultPlan | None) -> None:
     import trio
 
     from web.server import run_server
 
     def announce(url: str) -> None:
         begin_serving(early)
-        say(f"cede serves {options.model_name} at {url}")
+        log.say(f"cede serves {options.model_name} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None
     fittings = fittings_of(plan)

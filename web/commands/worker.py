@@ -15,12 +15,12 @@ from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
 from web.commands.options.definitions import WORKER
 from web.commands.options.flags import option_flags
-from web.commands.serve import LoadingBar, begin, begin_serving, fault_plan, find_model, fittings_of
+from web.commands.serve import LoadingBar, begin, begin_serving, failed, fault_plan, find_model, fittings_of
 from web.options import Cluster
-from web.process.streams import say
 
 if TYPE_CHECKING:
     from runtime.testing.faults import FaultPlan
+    from web.logs.handler import LineHandler
     from web.process.signals import EarlyStop
     from web.server import ServerOptions
 
@@ -42,7 +42,7 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
     this worker.  SIGTERM or Ctrl-C leaves the cluster, lets running requests finish within --grace, and moves the rest
     to other workers.
     """
-    chosen, early = begin(ctx, named)
+    chosen, log, early = begin(ctx, named)
     try:
         from web.cluster.installed import require_dynamo
 
@@ -52,12 +52,13 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
 
             stop_with_parent()
         plan = fault_plan(chosen)
-        _run(server_options(chosen, partial(find_model, early)), chosen.config(Cluster, control_port=0), early, plan)
+        options = server_options(chosen, partial(find_model, early))
+        _run(options, chosen.config(Cluster, control_port=0), log, early, plan)
     except CedeError as error:
-        raise click.ClickException(str(error)) from None
+        raise failed(error, log) from None
 
 
-def _run(options: ServerOptions, cluster: Cluster, early: EarlyStop, plan: FaultPlan | None) -> None:
+def _run(options: ServerOptions, cluster: Cluster, log: LineHandler, early: EarlyStop, plan: FaultPlan | None) -> None:
     from web.cluster.guest import run_as_guest
     from web.cluster.worker import WorkerFittings
     from web.server import run_server
@@ -66,7 +67,7 @@ def _run(options: ServerOptions, cluster: Cluster, early: EarlyStop, plan: Fault
 
     def announce(url: str) -> None:
         begin_serving(early)
-        say(f"worker {fittings.worker_id} pid {os.getpid()} at {url}")
+        log.say(f"worker {fittings.worker_id} pid {os.getpid()} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None
     run = partial(run_server, options, progress=progress, announce=announce, fittings=fittings)

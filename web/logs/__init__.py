@@ -2,6 +2,7 @@
 
 - `record`: a record as a mapping, which nobody can forge lines with
 - `formats`: the mapping as text for people, or as a line of JSON
+- `handler`: writes lines in a thread, so that nobody waits for a reader
 - `setup`: which of them, and where to
 
 structlog does the formatting; who logs uses `logging`, with figures in `extra`.  The room knows nothing of servers.

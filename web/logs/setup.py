@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 from web.logs.formats import json_formatter, text_formatter
+from web.logs.handler import LineHandler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+logger = logging.getLogger("cede.web")
 
-def log_to_stderr(level: str, log_format: str, environment: Mapping[str, str]) -> None:
+
+def log_to_stderr(level: str, log_format: str, environment: Mapping[str, str]) -> LineHandler:
     """Log to the standard error: cede's own records from `level` up, all others, and warnings, from warnings up.
+
+    So does what Python itself writes there: of an exception that ends the process or a thread, or that it ignores.
 
     Args:
         level: `debug`, `info`, `warning` or `error`.
         log_format: `text`, `json`, or `auto`: text on a terminal, else JSON.
         environment: may ask for no colours (https://no-color.org).
+
+    Returns:
+        What writes it, and can say something on the standard output.
     """
-    handler = logging.StreamHandler()
+    handler = LineHandler(log=sys.stderr.fileno(), output=sys.stdout.fileno())
     handler.setFormatter(choose_formatter(log_format, environment, on_terminal=sys.stderr.isatty()))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(True)
     logging.getLogger("cede").setLevel(level.upper())
+    sys.excepthook = lambda *why: logger.critical("an exception ends the process", exc_info=why)
+    sys.unraisablehook = _log_ignored
+    threading.excepthook = _log_thread
+    return handler
 
 
 def choose_formatter(log_format: str, environment: Mapping[str, str], *, on_terminal: bool) -> logging.Formatter:
@@ -33,3 +46,13 @@ def choose_formatter(log_format: str, environment: Mapping[str, str], *, on_term
         return json_formatter()
     colours = on_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
     return text_formatter(on_terminal=on_terminal, colours=colours)
+
+
+def _log_ignored(why: sys.UnraisableHookArgs) -> None:
+    error = (why.exc_type, why.exc_value, why.exc_traceback)
+    logger.error("%s: %r", why.err_msg or "Exception ignored in", why.object, exc_info=error)
+
+
+def _log_thread(why: threading.ExceptHookArgs) -> None:
+    error = (why.exc_type, why.exc_value, why.exc_traceback)
+    logger.error("an exception ends a thread: %s", why.thread and why.thread.name, exc_info=error)

@@ -92,7 +92,7 @@ class ServedDocument:
         """Return the document.  A thread makes it, because that takes a tenth of a second."""
         async with self._making:
             if not self._made:
-                self._made = await trio.to_thread.run_sync(self._make)
+                self._made = await trio.to_thread.run_sync(self._make, abandon_on_cancel=True)
             return self._made
 
     def _make(self) -> bytes:
@@ -115,7 +115,7 @@ def add_routes(app: ScopedApp, unread: Unread, apis: Sequence[Api], *, keyed: bo
         return paged_response(content, response_backlog(unread), write_bytes, media_type)
 
     async def respond_file(name: str, media_type: str) -> Response:
-        content = await trio.to_thread.run_sync(read_file, name)
+        content = await trio.to_thread.run_sync(read_file, name, abandon_on_cancel=True)
         response = respond(content, f"{media_type}; charset=utf-8")
         response.headers.update(PAGE_POLICY)
         return response

@@ -47,7 +47,7 @@ def add_routes(app: ScopedApp, unread: Unread, write_bytes: int, views: str = SE
     site = SiteFiles()
 
     async def read() -> dict[str, SiteFile]:
-        return await trio.to_thread.run_sync(lambda: site.by_name)
+        return await trio.to_thread.run_sync(lambda: site.by_name, abandon_on_cancel=True)
 
     def respond(file: SiteFile) -> Response:
         if current_request().if_none_match.contains_weak(file.tag.strip('"')):

@@ -51,7 +51,7 @@ class EarlyStop:
             exit_now(128 + number)
         try:
             logger.info("%s: stopped before anything was served", signal.Signals(number).name)
-        finally:  # logging fails if the signal came in the middle of another line
+        finally:  # whatever becomes of the line: the signal may have come in the middle of another
             exit_now(0)
 
 

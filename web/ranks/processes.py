@@ -1,7 +1,8 @@
 """The other ranks' processes: children of this one, which all end when any of them does, and with it.
 
 Each has a socket, by which its device thread is told what to do, and a pipe from here as its standard input, which ends
-with this process.  They are in sessions of their own, so that a terminal's Ctrl-C comes to this process alone.
+with this process.  What they write to their standard error goes into this process's log: nobody who does not read that
+holds up a rank, and with it all.  They are in sessions of their own, so that a terminal's Ctrl-C comes to this process alone.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.engine")
 
-END_SECONDS = 2.0  # within which a rank ends that is told nothing any more
+END_SECONDS = 1.0  # within which a rank ends that is told nothing any more, and half of that for one that is killed
+MAX_LINE = 4096  # bytes of what a rank writes
 
 
 class RankProcesses:
@@ -60,22 +62,27 @@ class RankProcesses:
                 [sys.executable, "-m", "runtime.ranks", str(number)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 pass_fds=(number,),
                 start_new_session=True,
             )
             self._processes.append(process)
             nursery.start_soon(self._watch, rank, process)
+            nursery.start_soon(_log_lines, rank, process)
 
     async def close(self) -> None:
-        """Wait a moment until all have ended, and kill who has not."""
+        """Wait a moment until all have ended, and kill who has not; what a driver holds even then is left."""
         self._is_closing = True
         for process in self._processes:
             if process.stdin is not None:
                 await trio.aclose_forcefully(process.stdin)
-        with trio.move_on_after(END_SECONDS):
-            for process in self._processes:
-                await process.wait()
-        self._kill()
+        for seconds in (END_SECONDS, END_SECONDS / 2):
+            with trio.move_on_after(seconds):
+                for process in self._processes:
+                    await process.wait()
+            self._kill()
+        if self.pids:
+            logger.error("processes of ranks do not end, and are left: %s", self.pids)
 
     async def _watch(self, rank: int, process: trio.Process) -> None:
         status = await process.wait()
@@ -90,6 +97,21 @@ class RankProcesses:
         for process in self._processes:
             if process.returncode is None:
                 process.kill()
+
+
+async def _log_lines(rank: int, process: trio.Process) -> None:
+    """Pass on what a rank writes until it ends: warnings, and why it ended."""
+    assert process.stderr is not None
+    rest, is_open = b"", True
+    async with process.stderr:
+        while is_open:
+            data = await process.stderr.receive_some()
+            *lines, rest = (rest + data).split(b"\n")
+            is_open = bool(data)
+            if len(rest) > MAX_LINE or not is_open:
+                lines, rest = [*lines, rest], b""
+            for line in filter(None, lines):
+                logger.warning("rank %d: %s", rank, line.decode(errors="backslashreplace"))
 
 
 @asynccontextmanager
@@ -120,5 +142,6 @@ async def open_ranks(of: int) -> AsyncIterator[RankProcesses | None]:
                     for line in lines:
                         line.close()
                     await ranks.close()
+                    watching.cancel_scope.deadline = trio.current_time() + END_SECONDS / 2  # for what they wrote last
         if failed is not None:
             raise failed

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from runtime.errors import CedeError
@@ -51,35 +50,36 @@ class RawFile(Protocol):
     def truncate(self, size: int, /) -> int:
         """Cut what lies beyond."""
 
+    def close(self) -> None:
+        """Close it."""
+
 
 def check_writable(path: Path) -> None:
-    """Raise RecordingError if there can be no such file.  What is in it stays."""
+    """Raise RecordingError if there can be no such file.  What is in it stays.  A pipe is asked for its reader once."""
     try:
-        path.open("ab").close()
+        if not path.is_fifo():
+            path.open("ab").close()
     except OSError as error:
         raise RecordingError(f"--record: {path} cannot be written: {error.strerror}") from None
 
 
-@contextmanager
-def open_file(path: Path) -> Iterator[RawFile]:
-    """An empty file, while the scope lasts.
+def open_file(path: Path) -> RawFile:
+    """Open an empty file.
 
     Raises:
         RecordingError: it cannot be written.
     """
     try:
-        file = path.open("wb", buffering=0)
+        return path.open("wb", buffering=0)
     except OSError as error:
         raise RecordingError(f"--record: {path} cannot be written: {error.strerror}") from None
-    with file:
-        yield file
 
 
 class RecordingFile:
     """Takes events in any thread, and writes them in one of its own, from `start` to `close`.
 
     Args:
-        file: empty.
+        file: empty; the thread closes it, which may wait for the disk, too.
         capacity: of the buffer, in events.
     """
 
@@ -91,7 +91,7 @@ class RecordingFile:
         self._waiting: list[tuple[Event, ...]] = []  # each what belongs together
         self._count = 0  # of events that wait
         self._is_closed = False
-        self._dropped = self._written = 0
+        self._put = self._dropped = self._written = 0
         self._size = 0  # of what is whole
         self._fault, self._is_broken = "", False
         self._thread = threading.Thread(target=self._run, name="cede-recording", daemon=True)
@@ -106,6 +106,11 @@ class RecordingFile:
         """Events that are not and will not be."""
         return self._dropped
 
+    @property
+    def unwritten(self) -> int:
+        """Events that may be yet."""
+        return self._put - self._written - self._dropped
+
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
@@ -114,6 +119,7 @@ class RecordingFile:
         """Have events written that belong together, or drop them all; never waits for the disk."""
         count = _count(events)
         with self._changed:
+            self._put += count
             if fits := self._count + count <= self._capacity and not self._is_closed:
                 was_empty = not self._waiting
                 self._waiting.append(events)
@@ -124,11 +130,14 @@ class RecordingFile:
             self._drop(count, "the disk is too slow")
 
     def close(self, seconds: float) -> bool:
-        """Have the rest written, and wait for that; false if it took longer."""
+        """Have the rest written, and wait for that; false if the disk has taken nothing for so long."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join(seconds)
+        size = -1
+        while self._thread.is_alive() and size != self._size:
+            size = self._size
+            self._thread.join(seconds)
         return not self._thread.is_alive()
 
     def _drop(self, events: int, why: str) -> None:
@@ -147,6 +156,7 @@ class RecordingFile:
                 else:
                     self._drop(len(texts), self._fault)
         self._write(b"\n]\n" if self._written else b"[]\n")
+        self._file.close()
 
     def _take(self) -> list[tuple[Event, ...]]:
         """What waits, a moment after there is something; nothing at the end."""

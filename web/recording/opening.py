@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from actors.engine import Engine
-    from web.recording.file import RawFile
 
 logger = logging.getLogger("cede.web")
 
-PATIENCE = 5.0  # seconds that the server's end waits for the disk
+PATIENCE = 1.0  # seconds that the server's end waits for the disk to take more
 
 
 @asynccontextmanager
@@ -35,14 +34,7 @@ async def open_recording(engine: Engine, path: Path) -> AsyncIterator[None]:
     Raises:
         RecordingError: it cannot be written.
     """
-    with open_file(path) as file:
-        async with _recorded(engine, file):
-            yield
-
-
-@asynccontextmanager
-async def _recorded(engine: Engine, file: RawFile) -> AsyncIterator[None]:
-    recording = RecordingFile(file)
+    recording = RecordingFile(open_file(path))
     recording.start()
     manager = engine.manager
     recorder = Recorder(recording.put, manager.wall_time, engine.config.slots, manager.receipts.epoch)
@@ -55,4 +47,4 @@ async def _recorded(engine: Engine, file: RawFile) -> AsyncIterator[None]:
             is_whole = await trio.to_thread.run_sync(recording.close, PATIENCE)
         logger.info("recorded %s, dropped %d", counted(recording.written, "event"), recording.dropped)
         if not is_whole:
-            logger.warning("--record: the disk does not answer, and the file has no end")
+            logger.warning("--record: the disk does not answer, and %d events are not written", recording.unwritten)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from web.storage.objects import Bounds, Found, Kind, Listing, StoredObject
+
+END_SECONDS = 1.0  # that the server's end waits for one call
 
 logger = logging.getLogger("cede.web")
 
@@ -37,17 +40,27 @@ class ObjectStore:
 
     A damaged file is set aside by name, and a new one begun; the call that found it raises StoreFailed.
 
+    A disk may not answer.  Who is cancelled leaves the call to its thread, and so does the server's end, after a while,
+    for all that wait; later calls then raise StoreFailed at once.
+
     Args:
         database: open, and used by nobody else.
+
+    Attributes:
+        hangs: whether the end has given up the disk.
     """
 
     def __init__(self, database: ObjectDatabase) -> None:
+        self.hangs = False
         self._database = database
         self._one = trio.CapacityLimiter(1)
+        self._patience = math.inf  # seconds for a call
+        self._waits: set[trio.CancelScope] = set()
+        self._lost_changes = 0
 
     async def put(self, stored: StoredObject) -> bool:
         """Add an object, or put it in place of the one with its id; tell whether it is small enough to be kept."""
-        return await self._run(lambda: self._database.put(stored))
+        return await self._change(lambda: self._database.put(stored))
 
     async def get(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
         """Return an object; None if there is none of that id, or it is not that owner's."""
@@ -59,7 +72,7 @@ class ObjectStore:
 
     async def delete(self, kind: Kind, id: str, owner: str | None) -> bool:
         """Delete an object; tell whether it was there."""
-        return await self._run(lambda: self._database.delete(kind, id, owner))
+        return await self._change(lambda: self._database.delete(kind, id, owner))
 
     async def change(
         self, kind: Kind, id: str, owner: str | None, change: Callable[[StoredObject], StoredObject]
@@ -70,7 +83,7 @@ class ObjectStore:
             ObjectTooLarge: it would be; it is left as it was.
             CedeError: as `change` does.
         """
-        return await self._run(lambda: self._database.change(kind, id, owner, change))
+        return await self._change(lambda: self._database.change(kind, id, owner, change))
 
     async def list(self, listing: Listing) -> Found | None:
         """Return objects by the time of their making; None if there is no object `after`."""
@@ -80,8 +93,41 @@ class ObjectStore:
         """Return the objects that were being made when the file was left."""
         return await self._run(lambda: self._database.live(kind))
 
+    async def end_after(self, stop: trio.Event) -> None:
+        """Once that is set, wait `END_SECONDS` for each call at most."""
+        await stop.wait()
+        self._patience = END_SECONDS
+        for wait in self._waits:
+            wait.deadline = trio.current_time() + END_SECONDS
+
+    async def close(self) -> None:
+        """Close the file; one that does not answer is left as it is, for the next start to recover."""
+        self._patience = END_SECONDS
+        with trio.CancelScope(shield=True), suppress(StoreFailed):
+            await self._run(self._database.close)
+        if self.hangs:
+            logger.error(
+                "the disk of --state-dir does not answer, and the server ends without it: %d changes may be lost",
+                self._lost_changes,
+            )
+
+    async def _change(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._run(work)
+        finally:
+            self._lost_changes += self.hangs
+
     async def _run(self, work: Callable[[], T]) -> T:
-        return await trio.to_thread.run_sync(self._guarded, work, limiter=self._one)
+        if not self.hangs:
+            with trio.move_on_after(self._patience) as wait:
+                self._waits.add(wait)
+                try:
+                    # The thread goes on, and has its turn until it ends.
+                    return await trio.to_thread.run_sync(self._guarded, work, limiter=self._one, abandon_on_cancel=True)
+                finally:
+                    self._waits.discard(wait)
+            self.hangs = True
+        raise StoreFailed("The server ends, and its store of objects does not answer.")
 
     def _guarded(self, work: Callable[[], T]) -> T:
         try:
@@ -114,8 +160,8 @@ async def open_store(
         StateFolderError: the folder cannot be used, or another process uses it.
     """
     database = await trio.to_thread.run_sync(ObjectDatabase, folder, bounds, now)
+    store = ObjectStore(database)
     try:
-        yield ObjectStore(database)
+        yield store
     finally:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(database.close)
+        await store.close()

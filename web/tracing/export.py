@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-FLUSH_SECONDS = 5.0  # that the server's end waits for a collector
+FLUSH_SECONDS = 1.0  # that the server's end waits for a collector
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runtime.kv.disk.blocks import DiskBlocks
     from runtime.kv.disk.write_queue import WriteQueue
 
-MAX_LAST_WRITE_SECONDS = 5.0  # that the block in hand has at the end
+MAX_LAST_WRITE_SECONDS = 0.5  # that the block in hand has at the end
 NICENESS = 10  # of the thread, where threads have priorities of their own: those that compute go first
 
 logger = logging.getLogger("cede.kv")

@@ -14,6 +14,7 @@ from web.cluster import installed
 from web.commands.cluster import child_environment, cluster, programs
 from web.commands.front_door import front_door
 from web.commands.worker import worker
+from web.logs.handler import LineHandler
 from web.options import Cluster
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def test_without_dynamo_they_say_what_to_do(command: click.Command, monkeypatch:
         return None
 
     for module in ("web.commands.cluster", "web.commands.serve", "web.commands.front_door"):
-        monkeypatch.setattr(f"{module}.begin_log", lambda chosen: None)
+        monkeypatch.setattr(f"{module}.begin_log", lambda chosen: LineHandler())
     monkeypatch.setattr("web.commands.cluster.exit_on_signals", lambda: None)
     monkeypatch.setattr("web.process.signals.EarlyStop.install", lambda self: None)
     monkeypatch.setattr(installed, "find_spec", nothing)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -34,3 +36,35 @@ def test_the_format_is_the_one_asked_for_and_colours_are_for_terminals(
     assert line.startswith("{") is is_json
     if is_json:
         assert json.loads(line)["message"] == "said"
+
+
+CRASHING = """
+import logging, threading
+from web.logs.setup import log_to_stderr
+
+class Broken:
+    def __del__(self):
+        raise ValueError("ignored")
+
+handler = log_to_stderr("info", "json", {})
+logging.getLogger("cede.web").info("begins")
+handler.say("said")
+Broken()
+thread = threading.Thread(target=lambda: 1 / 0, name="one")
+thread.start()
+thread.join()
+raise RuntimeError("no\\n{}")
+"""
+
+
+def test_what_python_itself_says_of_exceptions_is_in_the_log_and_none_of_it_is_lost_at_the_end() -> None:
+    done = subprocess.run([sys.executable, "-c", CRASHING], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stdout == "said\n"
+    begins, ignored, thread, crash = map(json.loads, done.stderr.splitlines())
+    assert begins["message"] == "begins"
+    assert ignored["exception"].endswith("ValueError: ignored")
+    assert thread["message"] == "an exception ends a thread: one"
+    assert thread["exception"].endswith("ZeroDivisionError: division by zero")
+    assert crash["message"] == "an exception ends the process"
+    assert crash["exception"].endswith("RuntimeError: no\n{}")

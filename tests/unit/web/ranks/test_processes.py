@@ -4,8 +4,26 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from typing import TYPE_CHECKING
 
+import trio
+
+from tests.live.server import PATIENCE
+from web.ranks import processes
 from web.ranks.processes import open_ranks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+TALKS = """#!/bin/sh
+echo first >&2
+head -c 10000 /dev/zero | tr '\\0' . >&2
+echo >&2
+exec sleep %g
+"""
 
 
 async def test_one_rank_has_no_other() -> None:
@@ -29,3 +47,20 @@ async def test_a_rank_that_ends_ends_the_others() -> None:
         await ranks.wait_lost()
         assert ranks.lost == "rank 1 of 3 has ended with status -9"
     assert ranks.pids == []
+
+
+async def test_what_ranks_write_is_in_the_log_a_line_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = tmp_path / "rank"
+    program.write_text(TALKS % PATIENCE)
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(processes, "END_SECONDS", 0.01)  # it does not end by itself
+    async with open_ranks(2) as ranks:
+        assert ranks is not None
+        with trio.fail_after(PATIENCE):
+            while sum(map(len, caplog.messages)) < 10000:
+                await trio.sleep(0.002)
+    assert caplog.messages[0] == "rank 1: first"
+    assert set("".join(message.removeprefix("rank 1: ") for message in caplog.messages[1:])) == {"."}

@@ -32,6 +32,7 @@ class Disk:
 
     Attributes:
         data: that was written.
+        is_closed: at the end.
         is_asked: set when somebody writes.
     """
 
@@ -39,6 +40,7 @@ class Disk:
         self.data = b""
         self.room = room
         self.can_cut = can_cut
+        self.is_closed = False
         self.answers, self.is_asked = threading.Event(), threading.Event()
         self.answers.set()
 
@@ -64,17 +66,20 @@ class Disk:
         assert offset == len(self.data)
         return offset
 
+    def close(self) -> None:
+        """Take nothing more."""
+        self.is_closed = True
+
 
 def test_what_is_put_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_text("something longer that was there before")
     check_writable(path)
-    with open_file(path) as file:
-        recording = RecordingFile(file)
-        recording.start()
-        for number in range(500):
-            recording.put(event(2 * number), event(2 * number + 1))
-        assert recording.close(PATIENCE)
+    recording = RecordingFile(open_file(path))
+    recording.start()
+    for number in range(500):
+        recording.put(event(2 * number), event(2 * number + 1))
+    assert recording.close(PATIENCE)
     assert read(path.read_text()) == [event(number) for number in range(1000)]
     assert path.read_text().endswith("]\n")
     assert (recording.written, recording.dropped) == (1000, 0)
@@ -186,12 +191,16 @@ def test_the_end_waits_for_a_disk_only_so_long() -> None:
     recording.put(event(0))
     assert disk.is_asked.wait(PATIENCE)
     assert not recording.close(0.0)
+    assert recording.unwritten == 1
+    assert not disk.is_closed, "that could wait for the disk, too"
     disk.answers.set()
     assert recording.close(PATIENCE)
+    assert disk.is_closed
+    assert recording.unwritten == 0
 
 
 def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
-    for refuse in (check_writable, lambda path: open_file(path).__enter__()):
+    for refuse in (check_writable, open_file):
         with pytest.raises(RecordingError) as refused:
             refuse(tmp_path / "not" / "there")
         assert str(refused.value).endswith("cannot be written: No such file or directory")

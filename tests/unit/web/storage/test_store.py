@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,14 +12,17 @@ import pytest
 import trio
 
 from web.storage import database
+from web.storage import store as store_module
 from web.storage.files import FILE
 from web.storage.objects import Bounds, Kind, Listing, StoredObject
-from web.storage.store import StoreFailed, open_store
+from web.storage.store import ObjectStore, StoreFailed, open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 BOUNDS = Bounds(1_000_000, 1000.0)
+PATIENCE = 60.0  # seconds, which only a failing test uses up
 
 
 def thing(id: str) -> StoredObject:
@@ -107,3 +111,88 @@ async def test_where_no_new_file_can_be_made_each_call_says_so(tmp_path: Path, m
         for _ in range(2):
             with pytest.raises(StoreFailed):
                 await store.get("strange", "r1", None)  # type: ignore[arg-type]
+
+
+# --- a disk that does not answer --------------------------------------------------------------------------------------
+
+
+class FrozenDatabase(database.ObjectDatabase):
+    """A database whose disk answers while `answers` is set.
+
+    Attributes:
+        is_asked: set when a call has come.
+    """
+
+    answers = threading.Event()
+    is_asked = threading.Event()
+
+    def put(self, stored: StoredObject) -> bool:
+        """Wait for the disk, and then do it."""
+        self.is_asked.set()
+        assert self.answers.wait(PATIENCE)
+        return super().put(stored)
+
+
+@pytest.fixture
+def frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FrozenDatabase]]:
+    monkeypatch.setattr(store_module, "ObjectDatabase", FrozenDatabase)
+    FrozenDatabase.answers.clear()
+    FrozenDatabase.is_asked.clear()
+    yield FrozenDatabase
+    FrozenDatabase.answers.set()
+
+
+async def put_in_vain(store: ObjectStore, id: str, refused: list[str]) -> None:
+    """What a request does at its end: nobody may cancel it."""
+    with trio.CancelScope(shield=True):
+        try:
+            await store.put(thing(id))
+        except StoreFailed:
+            refused.append(id)
+
+
+async def test_the_end_gives_up_a_disk_that_does_not_answer_and_says_what_may_be_lost(
+    frozen: type[FrozenDatabase], caplog: pytest.LogCaptureFixture, autojump_clock: trio.abc.Clock
+) -> None:
+    refused: list[str] = []
+    stop = trio.Event()
+    async with trio.open_nursery() as services, open_store(None, BOUNDS) as store:
+        services.start_soon(store.end_after, stop)
+        async with trio.open_nursery() as nursery:
+            for id in ("r1", "r2"):
+                nursery.start_soon(put_in_vain, store, id, refused)
+            await trio.to_thread.run_sync(frozen.is_asked.wait)
+            await trio.sleep(60)
+            assert not refused, "while it serves, it waits"
+            stop.set()
+        assert sorted(refused) == ["r1", "r2"]
+        with pytest.raises(StoreFailed):  # at once, from now on
+            await store.get(Kind.RESPONSE, "r1", None)
+        assert store.hangs
+    assert caplog.messages[-1] == (
+        "the disk of --state-dir does not answer, and the server ends without it: 2 changes may be lost"
+    )
+
+
+async def test_who_gives_up_a_call_does_not_wait_for_the_disk(frozen: type[FrozenDatabase]) -> None:
+    """As a request whose client has left does; the next call comes after it nevertheless."""
+    async with open_store(None, BOUNDS) as store:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.put, thing("r1"))
+            await trio.to_thread.run_sync(frozen.is_asked.wait)
+            nursery.cancel_scope.cancel()
+        frozen.answers.set()
+        assert await store.get(Kind.RESPONSE, "r1", None) == thing("r1")
+        assert not store.hangs
+
+
+async def test_a_file_that_does_not_close_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, autojump_clock: trio.abc.Clock
+) -> None:
+    closes = threading.Event()
+    monkeypatch.setattr(database.ObjectDatabase, "close", lambda self: closes.wait(PATIENCE))
+    async with open_store(None, BOUNDS) as store:
+        await store.put(thing("r1"))
+    closes.set()
+    assert store.hangs
+    assert caplog.messages[-1].endswith("0 changes may be lost")
