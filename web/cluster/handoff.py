@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import trio
 
@@ -80,6 +80,38 @@ class Handoff(Generic[T]):
         return piece
 
 
+class _Hold:
+    """What keeps a task at work for a generator, until one of the two reasons to let go.
+
+    Dynamo calls `__anext__` in threads of its own, so asyncio's hooks for generators are never installed, and a
+    generator that nobody wants any longer ends in whichever thread drops it.  There it only asks the loop.
+
+    Args:
+        gone: done when nobody wants the answer any longer.
+        scope: of the task.
+        pieces: that it hands over.
+    """
+
+    def __init__(self, gone: asyncio.Future[bool], scope: trio.CancelScope, pieces: Handoff[Any]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._gone = gone
+        self._scope = scope
+        self._pieces = pieces
+        gone.add_done_callback(self._let_go)
+
+    def leave(self) -> None:
+        """Let go, for the generator ends; in any thread, at any time."""
+        with suppress(RuntimeError):  # the loop is closed, and all tasks have ended
+            self._loop.call_soon_threadsafe(self._let_go)
+
+    def _let_go(self, _: object = None) -> None:
+        """In the loop's thread."""
+        self._gone.remove_done_callback(self._let_go)
+        self._gone.cancel()
+        self._scope.cancel()
+        self._pieces.close()
+
+
 @contextmanager
 def handing_over(
     nursery: trio.Nursery, context: Context, run: Callable[[Handoff[T]], Awaitable[None]]
@@ -87,7 +119,7 @@ def handing_over(
     """In asyncio's generator: the pieces that a task of Trio's hands over, while the scope lasts.
 
     When the client hangs up, or the front door is gone, the task is cancelled in that moment, whatever the generator
-    waits for.
+    waits for; and when the generator ends, in whichever thread it does.
 
     Args:
         nursery: Trio's, in which the task runs.
@@ -105,16 +137,9 @@ def handing_over(
             logger.exception("what a front door asked for as %s failed", context.id())
         pieces.close()
 
-    def leave(_: object = None) -> None:
-        scope.cancel()
-        pieces.close()
-
-    gone = asyncio.ensure_future(context.async_killed_or_stopped())
-    gone.add_done_callback(leave)
+    hold = _Hold(asyncio.ensure_future(context.async_killed_or_stopped()), scope, pieces)
     nursery.start_soon(hand_over)
     try:
         yield pieces
     finally:
-        gone.remove_done_callback(leave)
-        gone.cancel()
-        leave()
+        hold.leave()

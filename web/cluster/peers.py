@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -40,13 +39,14 @@ def answers(nursery: trio.Nursery, desk: Desk, teller: Teller) -> Callable[..., 
         teller: tells of the worker in streams.
     """
 
-    async def answer(request: Json, context: Context) -> AsyncIterator[Any]:
-        if request["question"] != EVENTS:
-            yield await from_trio(nursery, partial(desk.answer, request))
-            return
-        async with aclosing(teller.tell(context)) as told:
-            async for piece in told:
-                yield piece
+    def answer(request: Json, context: Context) -> AsyncIterator[Any]:
+        """Called in a thread of Dynamo's: what it makes begins in the loop's."""
+        if request["question"] == EVENTS:
+            return teller.tell(context)
+        return once(partial(desk.answer, request))
+
+    async def once(ask: Callable[[], Awaitable[Any]]) -> AsyncIterator[Any]:
+        yield await from_trio(nursery, ask)
 
     return answer
 

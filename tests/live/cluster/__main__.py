@@ -15,6 +15,7 @@ from tests.live.cluster import wire as wires
 from tests.live.cluster.etcd import etcd
 from tests.live.cluster.parts import Parts
 from tests.live.cluster.proofs import closes as closing
+from tests.live.cluster.proofs import hangups as hanging_up
 from tests.live.cluster.proofs import kills as killing
 from tests.live.cluster.proofs import outages
 from tests.live.cluster.proofs import retries as retrying
@@ -71,6 +72,18 @@ def storm(closes: int, rate: float, workers: int, seed: int) -> None:
     """Many clients at a time that hang up soon."""
     with parts(*closing.FLAGS, workers=workers) as running:
         tell(trio.run(partial(closing.storm, running, closes, seed=seed, rate=rate)))
+
+
+@main.command()
+@click.option("--minutes", type=float, default=30.0, show_default=True)
+@click.option("--clusters", type=int, default=2, show_default=True)
+@click.option("--clients", type=int, default=6, show_default=True, help="Of each cluster, at a time.")
+@click.option("--rate", type=float, default=16.0, show_default=True, help="Hang-ups a second at most, of all.")
+@workers
+@seed
+def hangups(minutes: float, clusters: int, clients: int, rate: float, workers: int, seed: int) -> None:
+    """Hang-ups for long, on several clusters at once; then SIGTERM."""
+    tell(hanging_up.run(workers, clusters, minutes, seed, clients, rate))
 
 
 @main.command()

@@ -11,16 +11,23 @@ MUTANTS = (
     Mutant(
         "who is not wanted any more is heard of only when something is handed over",
         HANDOFF,
-        "    gone.add_done_callback(leave)\n",
+        "        gone.add_done_callback(self._let_go)\n",
         "",
         simulation=CLUSTER,
     ),
     Mutant(
         "a request whose answer nobody takes is not cancelled",
         HANDOFF,
-        "        scope.cancel()\n        pieces.close()\n",
-        "        pieces.close()\n",
+        "        self._scope.cancel()\n",
+        "",
         simulation=CLUSTER,
+    ),
+    Mutant(
+        "a generator that another thread drops ends its task there",
+        HANDOFF,
+        "            self._loop.call_soon_threadsafe(self._let_go)\n",
+        "            self._let_go()\n",
+        ("tests/unit/web/cluster/test_handoff.py",),
     ),
     Mutant(
         "a later attempt of a request does not wait for the one before",

@@ -77,6 +77,15 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._woken.set()
         return call
 
+    def call_soon_threadsafe(  # type: ignore[override]  # its callbacks may take anything
+        self,
+        callback: Callable[..., object],
+        *args: Any,  # noqa: ANN401
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        """The same: there is one thread."""
+        return self.call_soon(callback, *args, context=context)
+
     def call_later(  # type: ignore[override]  # a handle of our own will do: it can be cancelled
         self,
         delay: float,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
 import trio.testing
 
+from tests.fakes.dynamo_binding import taken_elsewhere
 from tests.fakes.dynamo_context import Context
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.handoff import Closed, Handoff, handing_over
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 PATIENCE = 60.0
 
@@ -103,3 +109,69 @@ def test_what_fails_while_it_is_cancelled_costs_nobody_else_anything(caplog: pyt
     run_as_guest(main)
     assert "asked for as r1 failed" in caplog.text
     assert "too late" in caplog.text
+
+
+class Numbers:
+    """Three of them, then nothing for long; waited for in a scope of its own, as a request has.
+
+    Attributes:
+        over: lets the task end by itself.
+        ended: the task has.
+        ended_in: the threads in which its generators have.
+    """
+
+    def __init__(self) -> None:
+        self.over = trio.Event()
+        self.ended = trio.Event()
+        self.ended_in: list[threading.Thread] = []
+
+    async def run(self, pieces: Handoff[int]) -> None:
+        """Trio's task."""
+        try:
+            with trio.CancelScope():
+                for number in range(3):
+                    await pieces.put(number)
+                await self.over.wait()
+        finally:
+            self.ended.set()
+
+    async def generate(self, nursery: trio.Nursery) -> AsyncIterator[int | None]:
+        """What Dynamo drives."""
+        try:
+            with handing_over(nursery, Context(), self.run) as pieces:
+                while True:
+                    yield await pieces.take(PATIENCE)
+        finally:
+            self.ended_in.append(threading.current_thread())
+
+
+def test_a_generator_that_is_dropped_in_another_thread_ends_its_task() -> None:
+    numbers, here = Numbers(), threading.current_thread()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            assert await taken_elsewhere(lambda: numbers.generate(nursery), 3) == [0, 1, 2]
+            (elsewhere,) = numbers.ended_in
+            assert elsewhere is not here
+            await trio.testing.wait_all_tasks_blocked()
+            has_ended = numbers.ended.is_set()
+            numbers.over.set()
+        assert has_ended
+
+    run_as_guest(main)
+
+
+def test_a_generator_may_be_dropped_when_the_loop_has_ended() -> None:
+    kept: list[AsyncIterator[int | None]] = []
+    numbers = Numbers()
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            kept.append(numbers.generate(nursery))
+            await taken_elsewhere(lambda: kept[0], 3)
+            assert not numbers.ended_in
+            nursery.cancel_scope.cancel()
+
+    run_as_guest(main)
+    kept.clear()
+    assert numbers.ended_in == [threading.current_thread()]

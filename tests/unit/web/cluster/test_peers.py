@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from tests.fakes.dynamo_binding import taken_elsewhere
 from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, as_engine
 from web.cluster.control.desk import Desk
 from web.cluster.control.feed.teller import Teller
-from web.cluster.control.questions import Question, asked, worker_name
+from web.cluster.control.questions import EVENTS, Question, asked, worker_name
 from web.cluster.control.succession import Succession
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.peers import PATIENCE, Peers, answers
@@ -124,6 +125,21 @@ def test_a_worker_tells_of_itself_for_as_long_as_somebody_listens() -> None:
     kinds, stopped = list[str](), list[bool]()
     run_as_guest(main)
     assert (kinds, stopped) == (["snapshot"], [False, True])
+
+
+def test_a_worker_tells_nothing_more_once_another_thread_has_dropped_what_it_tells() -> None:
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            handler, ask, context = worker(nursery), {"question": EVENTS}, Context()
+            frames = await taken_elsewhere(lambda: handler(ask, context), 1)
+            kinds.extend(frame["kind"] for frame in frames)
+            await trio.testing.wait_all_tasks_blocked()
+            left.extend(nursery.child_tasks)
+            context.stop()  # so that the test ends
+
+    kinds, left = list[str](), list[object]()
+    run_as_guest(main)
+    assert (kinds, left) == (["snapshot"], [])
 
 
 class Ending:
