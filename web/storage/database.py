@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from runtime.log_text import literal
 from web.bodies.query import PageAsked
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from web.storage.objects import Bounds, Found, Listing
 
 logger = logging.getLogger("cede.web")
+
+T = TypeVar("T")
 
 UNSEEN = 1 / 30
 """Part of the age of what is kept that counts, each time, of a time that the server did not see pass."""
@@ -132,15 +134,7 @@ class ObjectDatabase:
 
     def delete(self, kind: Kind, id: str, owner: str | None) -> bool:
         """Delete an object; tell whether it was there.  A full disk has a reserve for that."""
-        try:
-            return self._delete(kind, id, owner)
-        except sqlite3.Error as error:
-            if self._folder is None or not takes_nothing(error):
-                raise
-        with reserve_given_up(self._folder):
-            gone = self._delete(kind, id, owner)
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # which gives back what was written beside it
-        return gone
+        return self._with_reserve(lambda: self._delete(kind, id, owner))
 
     # --- items ----------------------------------------------------------------------------------------------------
 
@@ -256,13 +250,28 @@ class ObjectDatabase:
         with self._committing():
             yield
         try:
-            while self._connection.execute("SELECT EXISTS (SELECT 1 FROM gone)").fetchone()[0]:
-                with self._committing():
-                    sweep(self._connection)
+            self._with_reserve(self._sweep)
         except sqlite3.Error as error:
             if not takes_nothing(error):
                 raise
             logger.warning("stored objects: what was deleted stays in the file until the disk has room")
+
+    def _sweep(self) -> None:
+        while self._connection.execute("SELECT EXISTS (SELECT 1 FROM gone)").fetchone()[0]:
+            with self._committing():
+                sweep(self._connection)
+
+    def _with_reserve(self, work: Callable[[], T]) -> T:
+        """Do what deletes; where the disk takes nothing, once more with the room that is kept for that."""
+        try:
+            return work()
+        except sqlite3.Error as error:
+            if self._folder is None or not takes_nothing(error):
+                raise
+        with reserve_given_up(self._folder):
+            done = work()
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # which gives back what was written beside it
+        return done
 
     @contextmanager
     def _committing(self) -> Iterator[None]:

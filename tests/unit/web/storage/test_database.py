@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.errors import RequestError
-from web.storage.database import MAX_CHAIN, ObjectDatabase
-from web.storage.objects import OVERHEAD, Bounds, Kind, Listing, ObjectTooLarge, StoredObject
+from web.bodies.query import PageAsked
+from web.storage.database import ObjectDatabase
+from web.storage.objects import OVERHEAD, Bounds, Item, Kind, Listing, NothingAfter, ObjectTooLarge, StoredObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,20 +115,38 @@ def test_what_is_too_old_is_not_there(database: ObjectDatabase, clock: Clock) ->
     assert database.size == 0
 
 
-def test_a_chain_begins_with_the_first_and_has_no_gap(database: ObjectDatabase) -> None:
+def items(*ids: str) -> list[Item]:
+    return [Item(id, f'{{"id":"{id}"}}'.encode()) for id in ids]
+
+
+def before(
+    database: ObjectDatabase, id: str, most: int = 100, most_bytes: int = 10_000
+) -> tuple[list[str], bool] | None:
+    """The ids of what a new object goes on from, and whether there is more."""
+    found = database.before(KIND, id, None, most, most_bytes)
+    return None if found is None else ([item.id for item in found.items], found.has_more)
+
+
+def test_what_is_gone_on_from_begins_with_the_first_and_has_no_gap(database: ObjectDatabase) -> None:
     for name, previous in (("a", None), ("b", "a"), ("c", "b")):
-        database.put(thing(name, previous=previous))
-    chain = database.chain(KIND, "c", None)
-    assert chain is not None
-    assert [stored.id for stored in chain] == ["a", "b", "c"]
+        database.put(thing(name, previous=previous), items(f"{name} in"), items(f"{name} out"))
+    assert before(database, "c") == (["a in", "a out", "b in", "b out", "c in", "c out"], False)
+    assert before(database, "c", most=3) == (["b out", "c in", "c out"], True)
+    assert before(database, "c", most_bytes=15) == (["c in", "c out"], True)
+    shown = database.page(KIND, "c", None, PageAsked(100, ascending=True, after="a out"))
+    assert shown is not None
+    assert [item.id for item in shown.items] == ["b in", "b out", "c in"]
+    database.put(thing("b", live=True))
+    assert before(database, "c") is None
     database.delete(KIND, "a", None)
-    assert database.chain(KIND, "c", None) is None
+    assert before(database, "c") is None
+    assert before(database, "a") is None
 
 
-def test_a_ring_is_no_chain(database: ObjectDatabase) -> None:
-    database.put(thing("a", previous="a"))
-    assert database.chain(KIND, "a", None) is None
-    assert MAX_CHAIN < 10_000
+def test_a_ring_is_gone_on_from_by_nothing(database: ObjectDatabase) -> None:
+    database.put(thing("a", previous="a"), items("b"))
+    assert before(database, "a") is None
+    assert database.page(KIND, "a", None, PageAsked(2, ascending=True, after=None)) is not None
 
 
 def test_a_listing_has_pages_and_filters(database: ObjectDatabase) -> None:
@@ -168,26 +186,16 @@ def test_a_listing_is_no_use(database: ObjectDatabase, clock: Clock) -> None:
     assert ids(database) == []
 
 
-def test_a_change_is_one_step_and_what_fails_changes_nothing(database: ObjectDatabase) -> None:
-    database.put(thing("a", b"1", owner="alice", model="m"))
-
-    def longer(stored: StoredObject) -> StoredObject:
-        return replace(stored, body=stored.body + b"2", metadata={"k": "v"})
-
-    assert database.change(KIND, "a", "bob", longer) is None
-    assert database.change(KIND, "b", "alice", longer) is None
-    changed = thing("a", b"12", owner="alice", model="m", metadata={"k": "v"})
-    assert database.change(KIND, "a", "alice", longer) == changed
+def test_other_metadata_takes_the_place_of_what_there_was(database: ObjectDatabase) -> None:
+    database.put(thing("a", b"1", owner="alice", model="m", metadata={"k": "old"}))
+    assert database.annotate(KIND, "a", "bob", {}) is None
+    assert database.annotate(KIND, "b", "alice", {}) is None
+    changed = thing("a", b"1", owner="alice", model="m", metadata={"k": "v"})
+    assert database.annotate(KIND, "a", "alice", {"k": "v"}) == changed
     assert database.get(KIND, "a", "alice") == changed
     assert database.size == changed.size
-
-    def fails(stored: StoredObject) -> StoredObject:
-        raise RequestError("no")
-
-    with pytest.raises(RequestError, match="no"):
-        database.change(KIND, "a", "alice", fails)
     with pytest.raises(ObjectTooLarge):
-        database.change(KIND, "a", "alice", lambda stored: replace(stored, body=bytes(ROOMY.size)))
+        database.annotate(KIND, "a", "alice", {"k": "v" * ROOMY.size})
     assert database.get(KIND, "a", "alice") == changed
 
 
@@ -196,10 +204,20 @@ def test_a_change_is_a_use(clock: Clock) -> None:
     for name in "ab":
         database.put(thing(name, bytes(100)))
         clock.now += 1
-    database.change(KIND, "a", None, lambda stored: stored)
+    database.annotate(KIND, "a", None, {})
     database.put(thing("c", bytes(100)))
     assert ids(database) == ["a", "c"]
     database.close()
+
+
+def test_one_that_was_live_ends_with_the_items_that_it_had(database: ObjectDatabase) -> None:
+    database.put(thing("a", b"begun", live=True), items("in"))
+    size = database.size
+    database.end(thing("a", b"has ended"))
+    assert not database.live(KIND)
+    assert database.get(KIND, "a", None) == thing("a", b"has ended")
+    assert database.size == size + len(b"has ended") - len(b"begun")
+    assert before(database, "a") == (["in"], False)
 
 
 def test_what_finds_no_room_beside_what_is_live_is_said_not_to_be_kept(clock: Clock) -> None:
