@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.unit.web.storage.disks import disk_of
 from web.bodies.query import PageAsked
 from web.storage import files
 from web.storage.database import ObjectDatabase
@@ -17,30 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.unit.web.storage.disks import Disk
+
 KIND = Kind.RESPONSE
-
-
-class Disk:
-    """What a test lets the disk take: everything; nothing while there is the reserve; nothing at all."""
-
-    takes = "everything"
-
-
-class Connection(sqlite3.Connection):
-    """A connection to a database on such a disk."""
-
-    disk: Disk
-    folder: Path
-
-    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:  # noqa: ANN401
-        """Fail as SQLite does where it would write."""
-        full = {"everything": False, "nothing": True}.get(self.disk.takes, (self.folder / RESERVE).exists())
-        if sql == "COMMIT" and full:
-            super().execute("ROLLBACK")
-            error = sqlite3.OperationalError("database or disk is full")
-            error.sqlite_errorcode = sqlite3.SQLITE_FULL
-            raise error
-        return super().execute(sql, parameters)
 
 
 class Clock:
@@ -55,12 +35,7 @@ class Clock:
 
 @pytest.fixture
 def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """A disk whose databases are opened after this."""
-    made = Disk()
-    of_disk = type("OfDisk", (Connection,), {"disk": made, "folder": tmp_path})
-    connect = sqlite3.connect
-    monkeypatch.setattr(files.sqlite3, "connect", lambda *args, **options: connect(*args, factory=of_disk, **options))
-    return made
+    return disk_of(tmp_path, monkeypatch)
 
 
 def open_in(folder: Path, clock: Clock | None = None) -> ObjectDatabase:
