@@ -20,6 +20,9 @@ _encoder = json.JSONEncoder(separators=(",", ":"))
 BLOCK = 4096
 """Characters of a string, or numbers of an array, that are encoded at a time: at most 48 KiB, in a fraction of a ms."""
 
+ENCODED_BLOCK = 16 * 1024
+"""Bytes of a value that is encoded already that are handed on at a time."""
+
 
 def dumps(value: object) -> str:
     """Encode `value` as compact JSON, in plain ASCII: no line separator or lone surrogate can upset an event stream."""
@@ -49,6 +52,22 @@ class SelfEncoding(ABC):
     @abstractmethod
     def iter_json(self) -> Iterator[bytes]:
         """Yield the value's JSON in fragments."""
+
+
+class EncodedJson(SelfEncoding):
+    """A value that was encoded before; it can be handed on as often as needed.
+
+    Args:
+        encoded: its JSON.
+    """
+
+    def __init__(self, encoded: bytes) -> None:
+        self._encoded = encoded
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the value's JSON in fragments."""
+        for start in range(0, len(self._encoded), ENCODED_BLOCK):
+            yield self._encoded[start : start + ENCODED_BLOCK]
 
 
 class JsonStringBuilder(SelfEncoding):

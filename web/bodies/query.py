@@ -47,26 +47,6 @@ def page_asked(default: Literal["asc", "desc"]) -> PageAsked:
     return PageAsked(limit, order == "asc", query.args.get("after") or None)
 
 
-def page_of(items: list[Json], asked: PageAsked) -> Json:
-    """Return a page of a list, in OpenAI's form.
-
-    Args:
-        items: all of them, the oldest first.
-        asked: which page.
-
-    Raises:
-        RequestError: there is no item `after`.
-    """
-    ordered = items if asked.ascending else items[::-1]
-    start = 0
-    if asked.after is not None:
-        start = next((place for place, item in enumerate(ordered, 1) if item["id"] == asked.after), -1)
-        if start < 0:
-            raise nothing_after()
-    page = ordered[start : start + asked.limit]
-    return page_object(page, [item["id"] for item in page], has_more=start + asked.limit < len(ordered))
-
-
 def page_object(data: object, ids: list[str], *, has_more: bool) -> Json:
     """Return the object of a page.
 
@@ -77,11 +57,6 @@ def page_object(data: object, ids: list[str], *, has_more: bool) -> Json:
     """
     first, last = (ids[0], ids[-1]) if ids else (None, None)
     return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more}
-
-
-def nothing_after() -> RequestError:
-    """Return the error of a page that is to begin behind what is not there."""
-    return RequestError("Invalid 'after': there is no such item.", param="after")
 
 
 def entries(name: str) -> dict[str, str]:

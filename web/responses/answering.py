@@ -18,7 +18,7 @@ from web.detached.attaching import attached
 from web.detached.makers import WholeMaker
 from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
-from web.responses.conversion import check_state, count_input_tokens, prepare, read_body, read_prompt_body
+from web.responses.conversion import check_state, count_input_tokens, most_history, prepare, read_body, read_prompt_body
 from web.responses.output.collector import ResponseCollector
 from web.responses.output.writer import ResponseWriter
 from web.responses.stored.archive import no_history
@@ -102,11 +102,12 @@ class ResponseMaker:
         owner = current_request().owner
         if self._state is None:
             return no_history(body)
-        history = await self._state.archive.history(body, owner)
+        most_bytes = most_history(self._responder.engine.model)
+        history = await self._state.archive.history(body, owner, most_bytes)
         if body.conversation_id is None:
             return history
-        conversation = await self._state.conversations.load(body.conversation_id, owner)
-        return replace(history, conversation=conversation.body)
+        before = await self._state.conversations.before(body.conversation_id, owner, most_bytes)
+        return replace(history, before=before, is_conversation=True)
 
     # --- with its client ----------------------------------------------------------------------------------------------
 

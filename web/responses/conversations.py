@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import trio
+from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
+from web.bodies.json_encoding import EncodedJson
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
-from web.bodies.query import page_asked, page_object, page_of
+from web.bodies.query import page_asked
 from web.http.asgi import current_request
 from web.responses.input.conversation_bodies import read_conversation, read_items, read_metadata
-from web.responses.stored.conversations import ConversationNotFound, ItemNotFound, items_of
+from web.responses.stored.conversations import ConversationNotFound
+from web.storage.items import encoded, page_json
+from web.storage.objects import ItemPage
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from web.generation.responder import Responder
     from web.responses.stored.conversations import StoredConversations
     from web.storage.objects import StoredObject
-
-Json = dict[str, Any]
 
 
 class ConversationHandlers:
@@ -41,7 +40,7 @@ class ConversationHandlers:
         items, metadata = await self._responder.parse_body(read_conversation)
         if self._stored is None:
             raise RequestError("Conversations are not stored by this server.", code="unsupported_endpoint")
-        return _shown(await self._stored.create(items, metadata, current_request().owner))
+        return _shown(await self._stored.create(await encoded(items), metadata, current_request().owner))
 
     async def get(self, conversation_id: str) -> Response:
         """Answer with a conversation, without its items."""
@@ -60,20 +59,19 @@ class ConversationHandlers:
     async def list_items(self, conversation_id: str) -> Response:
         """Answer with a page of a conversation's items."""
         asked = page_asked("desc")
-        return await self._long(page_of(await self._items(conversation_id), asked))
+        found = await self._in(conversation_id).page(conversation_id, current_request().owner, asked)
+        return await self._long(page_json(found))
 
     async def add_items(self, conversation_id: str) -> Response:
         """Add items to a conversation, and answer with them."""
-        items = await self._responder.parse_body(read_items)
+        items = await encoded(await self._responder.parse_body(read_items))
         await self._in(conversation_id).add(conversation_id, current_request().owner, items)
-        return await self._long(page_object(items, [item["id"] for item in items], has_more=False))
+        return await self._long(page_json(ItemPage(items, has_more=False)))
 
     async def get_item(self, conversation_id: str, item_id: str) -> Response:
         """Answer with one of a conversation's items."""
-        for item in await self._items(conversation_id):
-            if item["id"] == item_id:
-                return await self._long(item)
-        raise ItemNotFound(item_id)
+        found = await self._in(conversation_id).item(conversation_id, current_request().owner, item_id)
+        return await self._long(EncodedJson(found.body))
 
     async def delete_item(self, conversation_id: str, item_id: str) -> Response:
         """Take an item out of a conversation, and answer with the conversation."""
@@ -84,11 +82,7 @@ class ConversationHandlers:
             raise ConversationNotFound(conversation_id)
         return self._stored
 
-    async def _items(self, conversation_id: str) -> list[Json]:
-        stored = await self._in(conversation_id).load(conversation_id, current_request().owner)
-        return await trio.to_thread.run_sync(items_of, stored.body)
-
-    async def _long(self, value: Json) -> Response:
+    async def _long(self, value: object) -> Response:
         backlog = response_backlog(self._responder.engine.unread)
         return await paged_json_response(value, backlog, self._responder.write_bytes)
 

@@ -6,7 +6,6 @@ Everything in here is synchronous and has no side effect but a log line, so a wo
 
 from __future__ import annotations
 
-import json
 import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from actors.core.generation import GenerationRequest
 from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
 from runtime.errors import RequestError
+from runtime.units import KIB
 from web.bodies.json_size import check_json_size
+from web.bodies.prompt_tokens import too_long
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.control.fields import control_of
 from web.generation.grammars import ANY_OBJECT, schema_grammar
@@ -24,12 +25,12 @@ from web.generation.sampling import sampling_params
 from web.generation.tiers import priority_of
 from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
 from web.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
-from web.responses.input.stored_items import check_ids, stored_items
+from web.responses.input.stored_items import stored_items
 from web.responses.input.tools import choice_of, tools_of
 from web.responses.input.truncation import fitting_prompt
 from web.responses.input.turns import turns_of
 from web.responses.output.envelope import ResponseOptions, asked_fields
-from web.responses.output.kept import KeptResponse
+from web.storage.objects import ItemPage, check_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,6 +47,12 @@ Json = dict[str, Any]
 LOGPROBS = "message.output_text.logprobs"
 """The entry of `include` that asks for log-probabilities."""
 
+CHARACTER_BYTES = 12
+"""Bytes that a character takes at most in JSON of plain ASCII."""
+
+NOTHING = ItemPage((), has_more=False)
+"""What comes before an input that goes on with nothing."""
+
 PARAMS = {"messages": "input", "reasoning_effort": "reasoning.effort"}
 """What is called otherwise here than in chat completions."""
 
@@ -55,19 +62,24 @@ class History:
     """What a body refers to, as it was stored.
 
     Attributes:
-        bodies: the stored responses, as they are kept, that the new one continues, the first first.
+        before: the items that come before the input, or the newest of them, the oldest first.
         items: JSON of the items that the input refers to, by their ids.
-        conversation: JSON of the items of the conversation that it goes on with; None where there is none.
+        is_conversation: whether those before are of a conversation, in which each id is there once.
     """
 
-    bodies: Sequence[bytes] = ()
-    items: Mapping[str, Json] = field(default_factory=dict)
-    conversation: bytes | None = None
+    before: ItemPage = NOTHING
+    items: Mapping[str, bytes] = field(default_factory=dict)
+    is_conversation: bool = False
 
     @property
     def size(self) -> int:
         """Bytes that are to be read."""
-        return sum(map(len, self.bodies)) + len(self.conversation or b"")
+        return sum(len(item.body) for item in self.before.items)
+
+
+def most_history(model: ServedModel) -> int:
+    """Return how many bytes of what comes before an input are worth reading: a prompt could not hold more."""
+    return model.context_length * model.tokenizer.longest_token * CHARACTER_BYTES + MAX_ITEMS * KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +170,8 @@ def prepare(
     key = uuid.uuid4().hex
     tools, ids, prompt = _prompt(body, history, model)
     own = stored_items(_resolved(body, history), key)
-    if history.conversation is not None:
-        check_ids([*json.loads(history.conversation), *own])
+    if history.is_conversation:
+        check_ids([*(item.id for item in history.before.items), *(item["id"] for item in own)])
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
     request = GenerationRequest(
         id=f"resp_{key}",
@@ -225,7 +237,7 @@ def _check_consistency(body: ResponseBody, *, store: bool, can_store: bool) -> N
 def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[list[Tool], TokenIds, ChatPrompt]:
     tools = tools_of(body.tools or [])
     conversation = Conversation(
-        turns=_turns(body, history),
+        turns=_turns(body, history, model),
         tools=tools,
         tool_choice=choice_of(body.tool_choice),
         parallel_tool_calls=body.parallel_tool_calls is not False,
@@ -250,17 +262,15 @@ def _answer_grammar(body: PromptBody) -> Grammar | None:
             return None
 
 
-def _turns(body: PromptBody, history: History) -> list[Turn]:
+def _turns(body: PromptBody, history: History, model: ServedModel) -> list[Turn]:
     """Return all turns: those of the responses before have no instructions any more, as in OpenAI's API."""
-    before: list[AnyItem] = []
-    for kept in map(KeptResponse, history.bodies):
-        before += ITEMS.validate_python([*kept.input(), *kept.output()])
-    if history.conversation is not None:
-        before += ITEMS.validate_json(history.conversation)
     own = _resolved(body, history)
-    if len(before) + len(own) > MAX_ITEMS:
+    if len(history.before.items) + len(own) > MAX_ITEMS:
         raise RequestError(f"The input and what is before it have more than {MAX_ITEMS} items.", param="input")
-    where = "previous_response_id" if history.conversation is None else "conversation"
+    if history.before.has_more and body.truncation != "auto":
+        raise too_long(model, "input")
+    before = [ITEMS.validate_json(b"[%b]" % item.body)[0] for item in history.before.items]  # one at a time
+    where = "conversation" if history.is_conversation else "previous_response_id"
     turns = [*turns_of(before, where), *turns_of(own)]
     if not turns:
         raise RequestError("Missing required parameter: 'input'.", param="input", code="missing_required_parameter")
@@ -277,6 +287,6 @@ def _resolved(body: PromptBody, history: History) -> list[AnyItem]:
     """Return the body's own items, with those in place that it refers to."""
     items = _own_items(body)
     return [
-        ITEMS.validate_python([history.items[item.id]])[0] if isinstance(item, ReferenceItem) else item
+        ITEMS.validate_json(b"[%b]" % history.items[item.id])[0] if isinstance(item, ReferenceItem) else item
         for item in items
     ]

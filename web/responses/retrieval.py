@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from runtime.errors import RequestError
+from web.bodies.json_encoding import EncodedJson
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
-from web.bodies.query import flag, number, page_asked, page_of
+from web.bodies.query import flag, number, page_asked
 from web.detached.attaching import attached
 from web.http.asgi import current_request
 from web.responses.stored.archive import ResponseNotFound
+from web.storage.items import page_json
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
@@ -42,7 +45,7 @@ class StoredResponses:
         state = self._stored(response_id)
         owner = current_request().owner
         if not flag("stream"):
-            return await self._long(await state.archive.load(response_id, owner))
+            return await self._long(EncodedJson(await state.archive.load(response_id, owner)))
         starting_after = number("starting_after", -1, least=-1)
         if (run := state.runs.find(response_id, owner)) is not None and run.streamed:
             return attached(run, starting_after, self._write_bytes)
@@ -67,21 +70,20 @@ class StoredResponses:
         state = self._stored(response_id)
         owner = current_request().owner
         response = await state.archive.load(response_id, owner)
-        if not (await trio.to_thread.run_sync(response.response))["background"]:
+        if not (await trio.to_thread.run_sync(json.loads, response))["background"]:
             raise RequestError(
                 "Only responses in the background can be cancelled; to cancel another, hang up.", param="response_id"
             )
         if (run := state.runs.find(response_id, owner)) is not None:
             await state.runs.cancel(run)
             response = await state.archive.load(response_id, owner)
-        return await self._long(response)
+        return await self._long(EncodedJson(response))
 
     async def list_input_items(self, response_id: str) -> Response:
         """Answer with a page of what the model saw, but for the instructions."""
         state = self._stored(response_id)
         asked = page_asked("desc")
-        items = await state.archive.items_seen(response_id, current_request().owner)
-        return await self._long(page_of(items, asked))
+        return await self._long(page_json(await state.archive.items_seen(response_id, current_request().owner, asked)))
 
     def _stored(self, response_id: str) -> State:
         if self._state is None:

@@ -6,75 +6,86 @@ by bytes and by age: whenever an object is added, those that were not used for l
 
 from __future__ import annotations
 
-import json
+import logging
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from web.storage.files import StateFolderError, UnknownVersion, connect, damage, is_damage, make_folder, set_aside
-from web.storage.objects import Found, Kind, ObjectTooLarge, StoredObject
+from runtime.log_text import literal
+from web.bodies.query import PageAsked
+from web.storage.clock import StoreClock
+from web.storage.files import (
+    StateFolderError,
+    UnknownVersion,
+    connect,
+    is_damage,
+    make_folder,
+    make_reserve,
+    reserve_given_up,
+    set_aside,
+    takes_nothing,
+)
+from web.storage.objects import Item, ItemPage, Kind, StoredObject, TooManyItems
+from web.storage.parts import (
+    Part,
+    Span,
+    check_new,
+    count_items,
+    delete_item,
+    insert_parts,
+    item_of,
+    page_of,
+    sweep,
+)
+from web.storage.rows import ObjectRows
+from web.storage.schema import last_seen, prepare, write_uses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from web.storage.objects import Bounds, Listing
+    from web.storage.objects import Bounds, Found, Listing
 
-VERSION = 1
-"""Of the schema, in the file's `user_version`."""
+logger = logging.getLogger("cede.web")
 
-SCHEMA = """
-CREATE TABLE objects (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,  -- in the order of their making
-    kind TEXT NOT NULL,
-    id TEXT NOT NULL,
-    owner TEXT,
-    previous TEXT,
-    model TEXT NOT NULL,
-    metadata TEXT NOT NULL,  -- JSON
-    created REAL NOT NULL,   -- seconds since the epoch
-    used REAL NOT NULL,      -- the same
-    live INTEGER NOT NULL,
-    size INTEGER NOT NULL,   -- bytes
-    body BLOB NOT NULL,
-    UNIQUE (kind, id)
-);
-CREATE INDEX objects_by_use ON objects (live, used);
-CREATE TABLE total (size INTEGER NOT NULL);  -- of all objects, kept by these triggers
-INSERT INTO total VALUES (0);
-CREATE TRIGGER object_added AFTER INSERT ON objects
-    BEGIN UPDATE total SET size = size + new.size; END;
-CREATE TRIGGER object_changed AFTER UPDATE OF size ON objects
-    BEGIN UPDATE total SET size = size + new.size - old.size; END;
-CREATE TRIGGER object_removed AFTER DELETE ON objects
-    BEGIN UPDATE total SET size = size - old.size; END;
-"""
-COLUMNS = "kind, id, body, created, owner, previous, model, metadata, live"
-PRUNED_AT_A_TIME = 64
-MAX_CHAIN = 1024
-"""Objects that may continue one another."""
+T = TypeVar("T")
+
+UNSEEN = 1 / 30
+"""Part of the age of what is kept that counts, each time, of a time that the server did not see pass."""
 
 
 class ObjectDatabase:
-    """Objects under their ids, for one thread at a time.
+    """Objects under their ids, and their items, for one thread at a time.
+
+    What was used is noted in memory, and written with the next change: reading needs no room on the disk.
 
     Args:
         folder: where the file is; None to keep everything in memory.
         bounds: of what is kept.
-        now: seconds since the epoch.
+        wall: seconds since the epoch.
+        steady: seconds, from anywhere on, that no setting of the clock changes.
 
     Raises:
         StateFolderError: the folder cannot be used.
     """
 
-    def __init__(self, folder: Path | None, bounds: Bounds, now: Callable[[], float]) -> None:
+    def __init__(
+        self, folder: Path | None, bounds: Bounds, wall: Callable[[], float], steady: Callable[[], float]
+    ) -> None:
         self._folder = folder
         self._bounds = bounds
-        self._now = now
+        self._times = wall, steady
         if folder is not None:
             make_folder(folder)
-        self._connection = self._open()
-        self.prune()
+        self._begin()
+        if folder is not None:
+            make_reserve(folder)
+        try:
+            self.prune()
+        except sqlite3.Error as error:
+            if not takes_nothing(error):
+                raise
+            logger.warning("stored objects: what is old stays until the disk has room: %s", literal(error))
 
     def close(self) -> None:
         """Close the file."""
@@ -82,219 +93,220 @@ class ObjectDatabase:
 
     # --- one object -----------------------------------------------------------------------------------------------
 
-    def put(self, stored: StoredObject) -> bool:
-        """Add an object, or put it in place of the one with its id; tell whether it is small enough to be kept."""
-        if stored.size > self._bounds.size:
+    def put(self, stored: StoredObject, given: Sequence[Item] = (), made: Sequence[Item] = ()) -> bool:
+        """Add an object, or put it in place of the one with its id; tell whether it is small enough to be kept.
+
+        Args:
+            stored: the object.
+            given: its items, of those that clients gave.
+            made: those that answer them.
+        """
+        size = stored.size + sum(item.size for item in (*given, *made))
+        if size > self._bounds.size:
             self.delete(stored.kind, stored.id, stored.owner)
             return False
         with self._transaction():
-            self._write(stored)
-            self._prune()
-            return self._number(stored.kind, stored.id, stored.owner) is not None  # others may be live, and take all
+            self._rows.write(stored, size, given, made)
+            self._rows.prune()
+            return (
+                self._rows.number(stored.kind, stored.id, stored.owner) is not None
+            )  # others may be live, and take all
 
-    def change(
-        self, kind: Kind, id: str, owner: str | None, change: Callable[[StoredObject], StoredObject]
-    ) -> StoredObject | None:
-        """Put what `change` makes of an object in its place, and return that: nothing comes between.
-
-        Args:
-            kind: of the object.
-            id: of the object.
-            owner: whose it is.
-            change: gives back the object with another body or other metadata; what it raises leaves all as it was.
-
-        Returns:
-            None if there is none of that id, or it is not that owner's.
+    def annotate(self, kind: Kind, id: str, owner: str | None, metadata: Mapping[str, str]) -> StoredObject | None:
+        """Put other metadata in place of an object's, and return it; None as for `get`.
 
         Raises:
             ObjectTooLarge: it would be; it is left as it was.
         """
         with self._transaction():
-            found = self._find(kind, id, owner)
-            if found is None:
-                return None
-            changed = change(found)
-            if changed.size > self._bounds.size:
-                raise ObjectTooLarge
-            self._write(changed)
-            self._prune()
-        return changed
+            found = self._rows.find(kind, id, owner)
+            return None if found is None else self._rows.annotate(*found, metadata)
+
+    def end(self, stored: StoredObject) -> None:
+        """Put another body in place of a live object's, which is live no longer; its items stay."""
+        with self._transaction():
+            self._rows.end(stored)
 
     def get(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
         """Return an object, and note its use; None if there is none of that id, or it is not that owner's."""
-        found = self._find(kind, id, owner)
-        if found is not None:
-            self._connection.execute("UPDATE objects SET used = ? WHERE kind = ? AND id = ?", (self._now(), kind, id))
-        return found
-
-    def chain(self, kind: Kind, id: str, owner: str | None) -> list[StoredObject] | None:
-        """Return an object behind all those that it continues, the first first.
-
-        Returns:
-            None if one of them is not there, or there are more than `MAX_CHAIN`.
-        """
-        chain: list[StoredObject] = []
-        next_id: str | None = id
-        with self._transaction():  # one for all the uses that are noted
-            while next_id is not None:
-                found = self.get(kind, next_id, owner)
-                if found is None or len(chain) == MAX_CHAIN:
-                    return None
-                chain.append(found)
-                next_id = found.previous
-        return chain[::-1]
+        found = self._rows.find(kind, id, owner)
+        return None if found is None else found[1]
 
     def delete(self, kind: Kind, id: str, owner: str | None) -> bool:
-        """Delete an object; tell whether it was there."""
+        """Delete an object; tell whether it was there.  A full disk has a reserve for that."""
+        return self._with_reserve(lambda: self._delete(kind, id, owner))
+
+    # --- items ----------------------------------------------------------------------------------------------------
+
+    def append(self, kind: Kind, id: str, owner: str | None, items: Sequence[Item], most: int) -> bool:
+        """Add items that were given behind those of an object, all or none; tell whether it is there.
+
+        Raises:
+            DuplicateItem: an id is there already.
+            TooManyItems: there would be more than `most`.
+            ObjectTooLarge: the object would be; it is left as it was.
+        """
         with self._transaction():
-            gone = self._connection.execute(
-                "DELETE FROM objects WHERE kind = ? AND id = ? AND owner IS ?", (kind, id, owner)
-            ).rowcount
-        return gone > 0
+            number = self._rows.used(kind, id, owner)
+            if number is None:
+                return False
+            if count_items(self._connection, number) + len(items) > most:
+                raise TooManyItems(most)
+            check_new(self._connection, number, items)
+            self._rows.grow(number, insert_parts(self._connection, number, Part.GIVEN, items))
+        return True
+
+    def remove(self, kind: Kind, id: str, owner: str | None, item_id: str) -> StoredObject | None:
+        """Take an item away that was given, and return the object; None as for `get`.
+
+        Raises:
+            ItemNotFound: there is none of that id.
+        """
+        with self._transaction():
+            found = self._rows.find(kind, id, owner)
+            if found is None:
+                return None
+            self._rows.grow(found[0], -delete_item(self._connection, found[0], item_id))
+        return found[1]
+
+    def item(self, kind: Kind, id: str, owner: str | None, item_id: str) -> Item | None:
+        """Return an item; None as for `get`.
+
+        Raises:
+            ItemNotFound: there is none of that id.
+        """
+        number = self._rows.used(kind, id, owner)
+        return None if number is None else item_of(self._connection, number, item_id)
+
+    def page(self, kind: Kind, id: str, owner: str | None, asked: PageAsked) -> ItemPage | None:
+        """Return a page of the items that were given, behind all of what the object continues; None as for `get`.
+
+        Raises:
+            NothingAfter: there is no item `asked.after`.
+        """
+        chain, _ = self._rows.chain(kind, id, owner)
+        return page_of(self._connection, _spans(chain, Part.GIVEN), asked) if chain else None
+
+    def before(self, kind: Kind, id: str, owner: str | None, most: int, most_bytes: int) -> ItemPage | None:
+        """Return what a new object goes on from: all items of one and of all that it continues, the oldest first.
+
+        Args:
+            kind: of the object.
+            id: of the object.
+            owner: whose it is.
+            most: items; of more the newest.
+            most_bytes: of them; the one with which there are so many is the last that is read, going back.
+
+        Returns:
+            None if one of the objects is not there or is live, or there are more than `MAX_CHAIN`.
+        """
+        chain, is_whole = self._rows.chain(kind, id, owner)
+        if not is_whole or any(live for _, live in chain):
+            return None
+        newest = PageAsked(most, ascending=False, after=None)
+        found = page_of(self._connection, _spans(chain, Part.MADE), newest, most_bytes)
+        return ItemPage(found.items[::-1], found.has_more)
 
     # --- several --------------------------------------------------------------------------------------------------
 
-    def list(self, listing: Listing) -> Found | None:
-        """Return objects by the time of their making; None if there is no object `after`.  This is no use of them."""
-        order, beyond = ("ASC", ">") if listing.ascending else ("DESC", "<")
-        conditions = ["kind = ?", "owner IS ?", "NOT live", "used >= ?"]
-        values: list[object] = [listing.kind, listing.owner, self._now() - self._bounds.age]
-        if listing.after is not None:
-            number = self._number(listing.kind, listing.after, listing.owner)
-            if number is None:
-                return None
-            conditions.append(f"number {beyond} ?")
-            values.append(number)
-        if listing.model is not None:
-            conditions.append("model = ?")
-            values.append(listing.model)
-        for name, value in listing.metadata.items():
-            conditions.append("EXISTS (SELECT 1 FROM json_each(objects.metadata) WHERE key = ? AND value = ?)")
-            values += [name, value]
-        rows = self._connection.execute(
-            f"SELECT {COLUMNS} FROM objects WHERE {' AND '.join(conditions)} ORDER BY number {order} LIMIT ?",
-            (*values, listing.limit + 1),
-        )
-        objects: list[StoredObject] = []
-        size = 0
-        for row in rows:
-            if len(objects) == listing.limit or size >= listing.most_bytes:
-                return Found(objects, has_more=True)
-            objects.append(_stored(row))
-            size += len(objects[-1].body)
-        return Found(objects, has_more=False)
+    def list(self, listing: Listing) -> Found:
+        """Return objects by the time of their making.  This is no use of them.
+
+        Raises:
+            NothingAfter: there is no object `listing.after`.
+        """
+        return self._rows.list(listing)
 
     def live(self, kind: Kind) -> Sequence[StoredObject]:
         """Return the objects that were being made when the file was left."""
-        rows = self._connection.execute(f"SELECT {COLUMNS} FROM objects WHERE kind = ? AND live", (kind,))
-        return [_stored(row) for row in rows]
+        return self._rows.live(kind)
 
     @property
     def size(self) -> int:
         """Bytes of all objects, as their bound counts them."""
-        total: int = self._connection.execute("SELECT size FROM total").fetchone()[0]
-        return total
+        return self._rows.size
 
     def prune(self) -> None:
         """Delete what was not used for too long, and then, while there is too much, what was not used for longest."""
         with self._transaction():
-            self._prune()
+            self._rows.prune()
 
     def recover(self) -> None:
         """Set a file aside that was found to be damaged, and begin a new one."""
         self._connection.close()
         if self._folder is not None:
             set_aside(self._folder)
-        self._connection = self._open()
+        self._begin()
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _find(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
-        found = self._connection.execute(
-            f"SELECT {COLUMNS} FROM objects WHERE kind = ? AND id = ? AND owner IS ? AND (live OR used >= ?)",
-            (kind, id, owner, self._now() - self._bounds.age),
-        ).fetchone()
-        return None if found is None else _stored(found)
-
-    def _write(self, stored: StoredObject) -> None:
-        """Add an object, or put it in place of the one with its id, as used now."""
-        row = (
-            *(stored.kind, stored.id, stored.body, stored.created, stored.owner, stored.previous, stored.model),
-            *(json.dumps(dict(stored.metadata)), stored.live, self._now(), stored.size),
-        )
-        self._connection.execute(
-            f"INSERT INTO objects ({COLUMNS}, used, size) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT (kind, id) DO UPDATE SET body = excluded.body, metadata = excluded.metadata, "
-            "live = excluded.live, used = excluded.used, size = excluded.size",
-            row,
-        )
-
-    def _prune(self) -> None:
-        self._connection.execute("DELETE FROM objects WHERE NOT live AND used < ?", (self._now() - self._bounds.age,))
-        excess = self.size - self._bounds.size
-        while excess > 0:
-            rows = self._connection.execute(
-                "SELECT number, size FROM objects WHERE NOT live ORDER BY used, number LIMIT ?", (PRUNED_AT_A_TIME,)
-            ).fetchall()
-            for number, size in rows:
-                if excess > 0:
-                    self._connection.execute("DELETE FROM objects WHERE number = ?", (number,))
-                    excess -= size
-            if not rows:
-                break
-
-    def _number(self, kind: Kind, id: str, owner: str | None) -> int | None:
-        found = self._connection.execute(
-            "SELECT number FROM objects WHERE kind = ? AND id = ? AND owner IS ?", (kind, id, owner)
-        ).fetchone()
-        return None if found is None else found[0]
+    def _delete(self, kind: Kind, id: str, owner: str | None) -> bool:
+        with self._transaction():
+            return self._rows.delete(kind, id, owner)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """All or nothing of what is changed meanwhile, and what was noted before; then what is gone is overwritten."""
+        with self._committing():
+            yield
+        try:
+            self._with_reserve(self._sweep)
+        except sqlite3.Error as error:
+            if not takes_nothing(error):
+                raise
+            logger.warning("stored objects: what was deleted stays in the file until the disk has room")
+
+    def _sweep(self) -> None:
+        while self._connection.execute("SELECT EXISTS (SELECT 1 FROM gone)").fetchone()[0]:
+            with self._committing():
+                sweep(self._connection)
+
+    def _with_reserve(self, work: Callable[[], T]) -> T:
+        """Do what deletes; where the disk takes nothing, once more with the room that is kept for that."""
+        try:
+            return work()
+        except sqlite3.Error as error:
+            if self._folder is None or not takes_nothing(error):
+                raise
+        with reserve_given_up(self._folder):
+            done = work()
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # which gives back what was written beside it
+        return done
+
+    @contextmanager
+    def _committing(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
         try:
+            write_uses(self._connection, self._clock.look())
             yield
+            self._connection.execute("COMMIT")
         except BaseException:
             if self._connection.in_transaction:  # some errors have rolled it back
                 self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
+
+    def _begin(self) -> None:
+        self._connection = self._open()
+        wall, steady = self._times
+        self._clock = StoreClock(wall, steady, self._bounds.age * UNSEEN, last_seen(self._connection))
+        self._rows = ObjectRows(self._connection, self._bounds, lambda: self._clock.look()[0])
 
     def _open(self) -> sqlite3.Connection:
         if self._folder is None:
-            return _with_schema(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+            return prepare(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
         try:
-            return _with_schema(connect(self._folder))
-        except sqlite3.DatabaseError as error:
+            return prepare(connect(self._folder))
+        except sqlite3.Error as error:
             if not is_damage(error):
-                raise StateFolderError(f"--state-dir: {error}; does another server use it?") from error
+                hint = "free some of the disk" if takes_nothing(error) else "does another server use it?"
+                raise StateFolderError(f"--state-dir: {literal(str(self._folder))}: {error}; {hint}") from error
         except UnknownVersion as error:
             raise StateFolderError(f"--state-dir: {error}") from error
         set_aside(self._folder)
-        return _with_schema(connect(self._folder))
+        return prepare(connect(self._folder))
 
 
-def _with_schema(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Return a connection whose tables are there.
-
-    Raises:
-        UnknownVersion: a later cede has made them.
-    """
-    try:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version > VERSION:
-            raise UnknownVersion(f"a later version of cede has written this folder (schema {version})")
-        if version == 0:
-            connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _stored(row: tuple[str, str, bytes, float, str | None, str | None, str, str, int]) -> StoredObject:
-    kind, id, body, created, owner, previous, model, metadata, live = row
-    try:
-        return StoredObject(Kind(kind), id, body, created, owner, previous, model, json.loads(metadata), bool(live))
-    except ValueError as error:  # what is no JSON, or of no kind that there is, was not written by us
-        raise damage(f"the row of {id!r}: {error}") from error
+def _spans(chain: Sequence[tuple[int, bool]], last: Part) -> Sequence[Span]:
+    """Return the items of a chain of objects: all of those before, and of the last one up to a part."""
+    *before, (number, _) = chain
+    return [*(Span(each, Part.MADE) for each, _ in before), Span(number, last)]

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runtime.errors import CedeError
 from runtime.log_text import literal
+from runtime.units import MIB
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 logger = logging.getLogger("cede.web")
@@ -19,6 +22,11 @@ FILE = "state.sqlite3"
 COMPANIONS = ("", "-wal", "-shm")
 """What SQLite appends to the name of a database for the files that belong to it."""
 
+RESERVE = "state.reserve"
+RESERVE_BYTES = 4 * MIB
+"""Of a file that keeps room on the disk for deleting when nothing else fits on it any more."""
+
+TAKES_NOTHING = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY)
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -41,6 +49,36 @@ def is_damage(error: sqlite3.Error) -> bool:
     """Whether an error says that the file is damaged, and not that the disk is full or the like."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in DAMAGE  # the low byte of SQLite's extended codes
+
+
+def takes_nothing(error: sqlite3.Error) -> bool:
+    """Whether an error says that the disk cannot be written now: it is full, or only to be read."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in TAKES_NOTHING
+
+
+def make_reserve(folder: Path) -> None:
+    """Keep room on the disk, or as much of it as there is, unless it is kept."""
+    try:
+        if (folder / RESERVE).exists() and (folder / RESERVE).stat().st_size == RESERVE_BYTES:
+            return
+        descriptor = os.open(folder / RESERVE, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(os.urandom(RESERVE_BYTES))  # a file system could keep zeros in no room at all
+    except OSError as error:
+        logger.warning("stored objects: no room on the disk is kept for deleting: %s", error.strerror)
+
+
+@contextmanager
+def reserve_given_up(folder: Path) -> Iterator[None]:
+    """The room that is kept on the disk is free for the body of the scope."""
+    try:
+        (folder / RESERVE).unlink(missing_ok=True)
+    except OSError as error:  # the body shows what can be done without
+        logger.warning("stored objects: the reserve cannot be given up: %s", error.strerror)
+    try:
+        yield
+    finally:
+        make_reserve(folder)
 
 
 def make_folder(folder: Path) -> None:

@@ -6,14 +6,20 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runtime.errors import RequestError
+from runtime.errors import NotFound, RequestError
 from runtime.units import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 LISTED_BYTES = 16 * MIB
-"""Bytes of a page of a listing, from which on it ends: a hundred long objects would take more than any reader may."""
+"""Bytes of a page, from which on it ends: a hundred long objects or items would take more than any reader may."""
+
+OVERHEAD = 256
+"""Bytes that an object takes beside its body and its items, about."""
+
+ITEM_OVERHEAD = 64
+"""Bytes that an item takes beside its JSON and its id, about."""
 
 
 class ObjectTooLarge(RequestError):
@@ -21,6 +27,45 @@ class ObjectTooLarge(RequestError):
 
     def __init__(self) -> None:
         super().__init__("It would be larger than all that this server stores (--state-size).", code="object_too_large")
+
+
+class NothingAfter(RequestError):
+    """A page is to begin behind what is not there."""
+
+    def __init__(self) -> None:
+        super().__init__("Invalid 'after': there is no such item.", param="after")
+
+
+class DuplicateItem(RequestError):
+    """Two items of a list would have the same id."""
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(
+            f"There are two items with the id '{item_id[:80]}'; leave one out.", param="input", code="duplicate_item"
+        )
+
+
+def check_ids(ids: Iterable[str]) -> None:
+    """Raise DuplicateItem if an id is among them twice."""
+    known: set[str] = set()
+    for item_id in ids:
+        if item_id in known:
+            raise DuplicateItem(item_id)
+        known.add(item_id)
+
+
+class TooManyItems(RequestError):
+    """A list of items would be longer than it may be."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"A conversation has at most {most} items.", param="items")
+
+
+class ItemNotFound(NotFound):
+    """An object has no item of that id."""
+
+    def __init__(self, item_id: str) -> None:
+        super().__init__(f"Item with id '{item_id[:80]}' not found.", param="item_id", code="item_not_found")
 
 
 class Kind(enum.StrEnum):
@@ -33,7 +78,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One stored object.
+    """One stored object, without its items.
 
     Attributes:
         kind: what it is.
@@ -59,12 +104,39 @@ class StoredObject:
 
     @property
     def size(self) -> int:
-        """Bytes that count against the bound of the store."""
+        """Bytes that count against the bound of the store, beside those of its items."""
         return len(self.body) + sum(len(name) + len(value) for name, value in self.metadata.items()) + OVERHEAD
 
 
-OVERHEAD = 256
-"""Bytes that a row takes beside its body, about."""
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One of the items of an object, which are in an order of their own.
+
+    Attributes:
+        id: by which it is found in its object.
+        body: JSON, in which the id stands again.
+    """
+
+    id: str
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that count against the bound of the store."""
+        return len(self.body) + len(self.id) + ITEM_OVERHEAD
+
+
+@dataclass(frozen=True, slots=True)
+class ItemPage:
+    """Some of the items of an object.
+
+    Attributes:
+        items: in the order that was asked for.
+        has_more: whether there are others behind them.
+    """
+
+    items: Sequence[Item]
+    has_more: bool
 
 
 @dataclass(frozen=True, slots=True)

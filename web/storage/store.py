@@ -14,13 +14,14 @@ import trio
 from runtime.errors import Unavailable
 from runtime.log_text import literal
 from web.storage.database import ObjectDatabase
-from web.storage.files import StateFolderError, is_damage
+from web.storage.files import StateFolderError, is_damage, takes_nothing
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from web.storage.objects import Bounds, Found, Kind, Listing, StoredObject
+    from web.bodies.query import PageAsked
+    from web.storage.objects import Bounds, Found, Item, ItemPage, Kind, Listing, StoredObject
 
 END_SECONDS = 1.0  # that the server's end waits for one call
 
@@ -58,36 +59,76 @@ class ObjectStore:
         self._waits: set[trio.CancelScope] = set()
         self._lost_changes = 0
 
-    async def put(self, stored: StoredObject) -> bool:
-        """Add an object, or put it in place of the one with its id; tell whether it is small enough to be kept."""
-        return await self._change(lambda: self._database.put(stored))
+    async def put(self, stored: StoredObject, given: Sequence[Item] = (), made: Sequence[Item] = ()) -> bool:
+        """Add an object and its items, or put it in place of the one with its id; tell whether it could be kept."""
+        return await self._change(lambda: self._database.put(stored, given, made))
 
     async def get(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
         """Return an object; None if there is none of that id, or it is not that owner's."""
         return await self._run(lambda: self._database.get(kind, id, owner))
 
-    async def chain(self, kind: Kind, id: str, owner: str | None) -> list[StoredObject] | None:
-        """Return an object behind all those that it continues; None if one of them is not there."""
-        return await self._run(lambda: self._database.chain(kind, id, owner))
-
     async def delete(self, kind: Kind, id: str, owner: str | None) -> bool:
         """Delete an object; tell whether it was there."""
         return await self._change(lambda: self._database.delete(kind, id, owner))
 
-    async def change(
-        self, kind: Kind, id: str, owner: str | None, change: Callable[[StoredObject], StoredObject]
+    async def annotate(
+        self, kind: Kind, id: str, owner: str | None, metadata: Mapping[str, str]
     ) -> StoredObject | None:
-        """Put what `change` makes of an object in its place, in a thread, and return that; None if it is not there.
+        """Put other metadata in place of an object's, and return it; None if it is not there.
 
         Raises:
             ObjectTooLarge: it would be; it is left as it was.
-            CedeError: as `change` does.
         """
-        return await self._change(lambda: self._database.change(kind, id, owner, change))
+        return await self._change(lambda: self._database.annotate(kind, id, owner, metadata))
 
-    async def list(self, listing: Listing) -> Found | None:
-        """Return objects by the time of their making; None if there is no object `after`."""
+    async def append(self, kind: Kind, id: str, owner: str | None, items: Sequence[Item], most: int) -> bool:
+        """Add items to an object, all or none; tell whether it is there.
+
+        Raises:
+            RequestError: there would be more than `most`, or two of one id.
+            ObjectTooLarge: it would be; it is left as it was.
+        """
+        return await self._change(lambda: self._database.append(kind, id, owner, items, most))
+
+    async def remove(self, kind: Kind, id: str, owner: str | None, item_id: str) -> StoredObject | None:
+        """Take an item away, and return the object; None if that is not there.
+
+        Raises:
+            ItemNotFound: there is no such item.
+        """
+        return await self._change(lambda: self._database.remove(kind, id, owner, item_id))
+
+    async def item(self, kind: Kind, id: str, owner: str | None, item_id: str) -> Item | None:
+        """Return an item of an object; None if that is not there.
+
+        Raises:
+            ItemNotFound: there is no such item.
+        """
+        return await self._run(lambda: self._database.item(kind, id, owner, item_id))
+
+    async def page(self, kind: Kind, id: str, owner: str | None, asked: PageAsked) -> ItemPage | None:
+        """Return a page of what was given to an object, behind all that it continues; None if it is not there.
+
+        Raises:
+            NothingAfter: there is no item `asked.after`.
+        """
+        return await self._run(lambda: self._database.page(kind, id, owner, asked))
+
+    async def before(self, kind: Kind, id: str, owner: str | None, most: int, most_bytes: int) -> ItemPage | None:
+        """Return the newest items of an object and of all that it continues; None if one of them is not there."""
+        return await self._run(lambda: self._database.before(kind, id, owner, most, most_bytes))
+
+    async def list(self, listing: Listing) -> Found:
+        """Return objects by the time of their making.
+
+        Raises:
+            NothingAfter: there is no object `listing.after`.
+        """
         return await self._run(lambda: self._database.list(listing))
+
+    async def end(self, stored: StoredObject) -> None:
+        """Put another body in place of a live object's, which is live no longer; its items stay."""
+        await self._change(lambda: self._database.end(stored))
 
     async def live(self, kind: Kind) -> Sequence[StoredObject]:
         """Return the objects that were being made when the file was left."""
@@ -136,6 +177,10 @@ class ObjectStore:
             logger.error("stored objects: %s", literal(error))
             if is_damage(error):
                 self._recover()
+            if takes_nothing(error):
+                raise StoreFailed(
+                    "The server's disk takes no stored objects now; what is stored can be read."
+                ) from None
             raise StoreFailed("The server's store of objects failed; its log says why.") from None
 
     def _recover(self) -> None:
@@ -147,19 +192,23 @@ class ObjectStore:
 
 @asynccontextmanager
 async def open_store(
-    folder: Path | None, bounds: Bounds, now: Callable[[], float] = time.time
+    folder: Path | None,
+    bounds: Bounds,
+    wall: Callable[[], float] = time.time,
+    steady: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[ObjectStore]:
     """A store that is open while the scope lasts.
 
     Args:
         folder: where its file is; None to keep everything in memory.
         bounds: of what is kept.
-        now: seconds since the epoch.
+        wall: seconds since the epoch.
+        steady: seconds, from anywhere on, that no setting of the clock changes.
 
     Raises:
         StateFolderError: the folder cannot be used, or another process uses it.
     """
-    database = await trio.to_thread.run_sync(ObjectDatabase, folder, bounds, now)
+    database = await trio.to_thread.run_sync(ObjectDatabase, folder, bounds, wall, steady)
     store = ObjectStore(database)
     try:
         yield store

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound
-from web.bodies.json_encoding import SelfEncoding, dumps
-from web.bodies.json_response import encode_json
-from web.bodies.query import nothing_after
+from web.bodies.json_encoding import EncodedJson, SelfEncoding, dumps
+from web.storage.items import encoded
 from web.storage.objects import Kind, Listing, StoredObject
 from web.storage.store import StoreFailed
 
@@ -19,14 +16,10 @@ if TYPE_CHECKING:
 
     from web.bodies.query import PageAsked
     from web.openai.requests import ChatRecord, ParsedRequest
+    from web.storage.objects import ItemPage
     from web.storage.store import ObjectStore
 
 logger = logging.getLogger("cede.web")
-
-Json = dict[str, Any]
-
-BLOCK = 16 * 1024
-"""Bytes of a completion that are handed on at a time."""
 
 
 class CompletionNotFound(NotFound):
@@ -44,7 +37,7 @@ class StoredCompletion(SelfEncoding):
     """A stored chat completion: the very bytes that were answered, and its metadata, which may have changed since.
 
     Args:
-        stored: its body is the completion's JSON, and, behind the first line break, that of the messages.
+        stored: its body is the completion's JSON.
     """
 
     def __init__(self, stored: StoredObject) -> None:
@@ -53,15 +46,8 @@ class StoredCompletion(SelfEncoding):
 
     def iter_json(self) -> Iterator[bytes]:
         """Yield the completion's JSON in fragments."""
-        body, end = self._stored.body, self._stored.body.index(b"\n") - 1  # where its last brace is
-        for start in range(0, end, BLOCK):
-            yield body[start : min(start + BLOCK, end)]
+        yield from EncodedJson(self._stored.body[:-1]).iter_json()  # without its last brace
         yield f',"metadata":{dumps(dict(self._stored.metadata))}}}'.encode()
-
-    def messages(self) -> list[Json]:
-        """Return the messages that it answers, each with an id."""
-        read: list[Json] = json.loads(self._stored.body[self._stored.body.index(b"\n") :])
-        return read
 
 
 class CompletionArchive:
@@ -86,14 +72,14 @@ class CompletionArchive:
         stored = StoredObject(
             Kind.CHAT_COMPLETION,
             asked.request.id,
-            content + b"\n" + await encode_json(record.messages),
+            content,
             created=asked.options.created,
             owner=owner,
             model=asked.options.model,
             metadata=record.metadata,
         )
         try:
-            if not await self._store.put(stored):
+            if not await self._store.put(stored, await encoded(record.messages)):
                 logger.warning("%s: not stored: it is larger than --state-size", stored.id)
         except StoreFailed:
             logger.warning("%s: not stored", stored.id)
@@ -115,10 +101,7 @@ class CompletionArchive:
             StoreFailed: the store cannot be written.
             ObjectTooLarge: it would take more than all that may be stored.
         """
-        changed = await self._store.change(
-            Kind.CHAT_COMPLETION, completion_id, owner, lambda stored: replace(stored, metadata=metadata)
-        )
-        return _found(changed, completion_id)
+        return _found(await self._store.annotate(Kind.CHAT_COMPLETION, completion_id, owner, metadata), completion_id)
 
     async def delete(self, completion_id: str, owner: str | None) -> None:
         """Delete a completion.
@@ -128,6 +111,18 @@ class CompletionArchive:
         """
         if not await self._store.delete(Kind.CHAT_COMPLETION, completion_id, owner):
             raise CompletionNotFound(completion_id)
+
+    async def messages(self, completion_id: str, owner: str | None, asked: PageAsked) -> ItemPage:
+        """Return a page of the messages that a completion answers.
+
+        Raises:
+            CompletionNotFound: there is none of that id.
+            NothingAfter: it has no message `asked.after`.
+        """
+        page = await self._store.page(Kind.CHAT_COMPLETION, completion_id, owner, asked)
+        if page is None:
+            raise CompletionNotFound(completion_id)
+        return page
 
     async def page(
         self, asked: PageAsked, owner: str | None, model: str | None, metadata: Mapping[str, str]
@@ -141,14 +136,12 @@ class CompletionArchive:
             metadata: only those that have these entries.
 
         Raises:
-            RequestError: there is none of the id behind which the page is to begin.
+            NothingAfter: there is no completion `asked.after`.
         """
         listing = Listing(
             Kind.CHAT_COMPLETION, owner, asked.limit, asked.ascending, asked.after, model, metadata=metadata
         )
         found = await self._store.list(listing)
-        if found is None:
-            raise nothing_after()
         return [StoredCompletion(stored) for stored in found.objects], found.has_more
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import trio
 from quart import request as query
 
 from runtime.errors import RequestError
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
-from web.bodies.query import entries, page_asked, page_object, page_of
+from web.bodies.query import entries, page_asked, page_object
 from web.http.asgi import current_request
 from web.limits import MAX_METADATA
 from web.openai.stored.archive import CompletionArchive, CompletionNotFound
 from web.openai.stored.schemas import parse_metadata
+from web.storage.items import page_json
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
@@ -73,8 +73,8 @@ class StoredCompletions:
     async def list_messages(self, completion_id: str) -> Response:
         """Answer with a page of the messages that a completion answers."""
         asked = page_asked("asc")
-        found = await self._kept(completion_id).load(completion_id, current_request().owner)
-        return await self._long(page_of(await trio.to_thread.run_sync(found.messages), asked))
+        found = await self._kept(completion_id).messages(completion_id, current_request().owner, asked)
+        return await self._long(page_json(found))
 
     def _kept(self, completion_id: str) -> CompletionArchive:
         if self._archive is None:

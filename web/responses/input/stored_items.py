@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from runtime.errors import RequestError
 from web.responses.input.items import MessageItem
 
 if TYPE_CHECKING:
@@ -50,16 +49,3 @@ def _stored_item(item: AnyItem, key: str, number: int) -> Json:
     else:
         fields.setdefault("status", "completed")
     return fields
-
-
-def check_ids(items: Sequence[Json]) -> None:
-    """Raise RequestError if two items have the same id."""
-    known = set()
-    for item in items:
-        if item["id"] in known:
-            raise RequestError(
-                f"There are two items with the id '{item['id'][:80]}'; leave one out.",
-                param="input",
-                code="duplicate_item",
-            )
-        known.add(item["id"])

@@ -7,31 +7,29 @@ adds nothing.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from runtime.errors import NotFound, RequestError
-from web.bodies.json_encoding import dumps
 from web.responses.input.items import MAX_ITEMS
-from web.responses.input.stored_items import check_ids
-from web.storage.objects import Kind, ObjectTooLarge, StoredObject
+from web.storage.objects import Kind, ObjectTooLarge, StoredObject, check_ids
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Self
 
+    from web.bodies.query import PageAsked
+    from web.storage.objects import Item, ItemPage
     from web.storage.store import ObjectStore
 
 logger = logging.getLogger("cede.web")
 
-Json = dict[str, Any]
+T = TypeVar("T")
 Key = tuple[str | None, str]
 
 
@@ -55,13 +53,6 @@ class ConversationLocked(RequestError):
             param="conversation",
             code="conversation_locked",
         )
-
-
-class ItemNotFound(NotFound):
-    """A conversation has no item of that id."""
-
-    def __init__(self, item_id: str) -> None:
-        super().__init__(f"Item with id '{item_id[:80]}' not found.", param="item_id", code="item_not_found")
 
 
 class Turn:
@@ -90,7 +81,7 @@ class Turn:
         if self._scopes == 0:
             self._conversations.end(self._key, self)
 
-    async def append(self, items: Sequence[Json]) -> bool:
+    async def append(self, items: Sequence[Item]) -> bool:
         """Add what was said, all of it or nothing, and end the turn; tell whether it could be added."""
         owner, conversation_id = self._key
         try:
@@ -116,22 +107,24 @@ class StoredConversations:
 
     # --- conversations ----------------------------------------------------------------------------------------------
 
-    async def create(self, items: Sequence[Json], metadata: Mapping[str, str], owner: str | None) -> StoredObject:
+    async def create(self, items: Sequence[Item], metadata: Mapping[str, str], owner: str | None) -> StoredObject:
         """Store a new conversation.
 
         Raises:
+            DuplicateItem: two of the items have the same id.
             ObjectTooLarge: it would take more than all that may be stored.
             StoreFailed: the store cannot be written.
         """
+        check_ids(item.id for item in items)
         conversation = StoredObject(
             Kind.CONVERSATION,
             f"conv_{uuid.uuid4().hex}",
-            _body(items),
+            b"",
             created=int(time.time()),
             owner=owner,
             metadata=metadata,
         )
-        if not await self._store.put(conversation):
+        if not await self._store.put(conversation, items):
             raise ObjectTooLarge
         return conversation
 
@@ -150,7 +143,7 @@ class StoredConversations:
         Raises:
             ConversationNotFound: there is none of that id.
         """
-        return await self._change(conversation_id, owner, lambda stored: replace(stored, metadata=metadata))
+        return _found(await self._store.annotate(Kind.CONVERSATION, conversation_id, owner, metadata), conversation_id)
 
     async def delete(self, conversation_id: str, owner: str | None) -> None:
         """Delete a conversation, with its items, also while a response is made from it.
@@ -182,7 +175,7 @@ class StoredConversations:
         if self._turns.get(key) is turn:
             del self._turns[key]
 
-    async def append(self, conversation_id: str, owner: str | None, items: Sequence[Json]) -> None:
+    async def append(self, conversation_id: str, owner: str | None, items: Sequence[Item]) -> None:
         """Add items at the end, all or none.
 
         Raises:
@@ -190,9 +183,10 @@ class StoredConversations:
             RequestError: there would be too many, or two of one id.
             ObjectTooLarge: the conversation would take more than all that may be stored.
         """
-        await self._change(conversation_id, owner, lambda stored: replace(stored, body=_body(_joined(stored, items))))
+        if not await self._store.append(Kind.CONVERSATION, conversation_id, owner, items, MAX_ITEMS):
+            raise ConversationNotFound(conversation_id)
 
-    async def add(self, conversation_id: str, owner: str | None, items: Sequence[Json]) -> None:
+    async def add(self, conversation_id: str, owner: str | None, items: Sequence[Item]) -> None:
         """Add items that no response has made, as `append` does.
 
         Raises:
@@ -209,42 +203,44 @@ class StoredConversations:
             ConversationLocked: a response is being made from it.
             ItemNotFound: it has no such item.
         """
-
-        def without(stored: StoredObject) -> StoredObject:
-            items = items_of(stored.body)
-            left = [item for item in items if item["id"] != item_id]
-            if len(left) == len(items):
-                raise ItemNotFound(item_id)
-            return replace(stored, body=_body(left))
-
         with self.turn(conversation_id, owner):
-            return await self._change(conversation_id, owner, without)
+            found = await self._store.remove(Kind.CONVERSATION, conversation_id, owner, item_id)
+            return _found(found, conversation_id)
 
-    async def _change(
-        self, conversation_id: str, owner: str | None, change: Callable[[StoredObject], StoredObject]
-    ) -> StoredObject:
-        return _found(await self._store.change(Kind.CONVERSATION, conversation_id, owner, change), conversation_id)
+    async def item(self, conversation_id: str, owner: str | None, item_id: str) -> Item:
+        """Return one of a conversation's items.
+
+        Raises:
+            ConversationNotFound: there is no conversation of that id.
+            ItemNotFound: it has no such item.
+        """
+        return _found(await self._store.item(Kind.CONVERSATION, conversation_id, owner, item_id), conversation_id)
+
+    async def page(self, conversation_id: str, owner: str | None, asked: PageAsked) -> ItemPage:
+        """Return a page of a conversation's items.
+
+        Raises:
+            ConversationNotFound: there is no conversation of that id.
+            NothingAfter: it has no item `asked.after`.
+        """
+        return _found(await self._store.page(Kind.CONVERSATION, conversation_id, owner, asked), conversation_id)
+
+    async def before(self, conversation_id: str, owner: str | None, most_bytes: int) -> ItemPage:
+        """Return what a response goes on from: the newest of a conversation's items, the oldest first.
+
+        Args:
+            conversation_id: of the conversation.
+            owner: whose it is.
+            most_bytes: from which on no more of them are read.
+
+        Raises:
+            ConversationNotFound: there is no conversation of that id.
+        """
+        before = await self._store.before(Kind.CONVERSATION, conversation_id, owner, MAX_ITEMS, most_bytes)
+        return _found(before, conversation_id)
 
 
-def items_of(body: bytes) -> list[Json]:
-    """Return the items of a conversation, each with an id."""
-    items: list[Json] = json.loads(body)
-    return items
-
-
-def _body(items: Sequence[Json]) -> bytes:
-    return dumps(list(items)).encode()
-
-
-def _joined(stored: StoredObject, items: Sequence[Json]) -> list[Json]:
-    joined = [*items_of(stored.body), *items]
-    if len(joined) > MAX_ITEMS:
-        raise RequestError(f"A conversation has at most {MAX_ITEMS} items.", param="items")
-    check_ids(joined)
-    return joined
-
-
-def _found(stored: StoredObject | None, conversation_id: str) -> StoredObject:
-    if stored is None:
+def _found(found: T | None, conversation_id: str) -> T:
+    if found is None:
         raise ConversationNotFound(conversation_id)
-    return stored
+    return found

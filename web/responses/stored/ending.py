@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from web.bodies.json_response import encode_json
-from web.responses.output.kept import without_logprobs
+from web.storage.items import encoded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from web.responses.conversion import ParsedResponse
     from web.responses.stored.archive import Archive
     from web.responses.stored.conversations import Turn
@@ -29,10 +29,19 @@ async def store_ended(archive: Archive | None, parsed: ParsedResponse, response:
         The fields of the response that are otherwise than they were, because that could not be done.
     """
     outcome: Json = {}
-    if turn is not None and response["conversation"] is not None:
-        output: list[Json] = json.loads(await encode_json(without_logprobs(response["output"])))
-        if not await turn.append([*parsed.input, *output]):
-            outcome["conversation"] = None
-    if parsed.store and not (archive is not None and await archive.save(parsed, response | outcome)):
+    given, made = await encoded(parsed.input), await encoded(_without_logprobs(response["output"]))
+    if turn is not None and response["conversation"] is not None and not await turn.append([*given, *made]):
+        outcome["conversation"] = None
+    if parsed.store and not (archive is not None and await archive.save(parsed, response | outcome, given, made)):
         outcome["store"] = False
     return outcome
+
+
+def _without_logprobs(output: Sequence[Json]) -> list[Json]:
+    """Return items of an output as what continues it reads them: log-probabilities may be megabytes."""
+    return [
+        item | {"content": [part | {"logprobs": []} if "logprobs" in part else part for part in item["content"]]}
+        if item["type"] == "message"
+        else item
+        for item in output
+    ]

@@ -12,6 +12,7 @@ from web.responses.output.envelope import Ending, Status, failure, internal_fail
 from web.responses.output.events import ResponseEvents
 from web.responses.output.writer import frame
 from web.responses.stored.ending import store_ended
+from web.storage.items import encoded
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class Making:
         self.begun = self._events.response()
         if not self._parsed.background:
             return None
-        if self._archive is None or not await self._archive.save(self._parsed, self.begun, live=True):
+        given = await encoded(self._parsed.input)
+        if self._archive is None or not await self._archive.save(self._parsed, self.begun, given, live=True):
             return StoreFailed("The response cannot be stored, as one in the background has to be.")
         return None
 

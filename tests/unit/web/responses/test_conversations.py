@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,8 +26,8 @@ from tests.unit.web.openapi.documents import check, document_of, schema_of
 from tests.unit.web.responses.asking import CONTEXT, PATH, Json, check_stream, read_events, serving
 from web.app import create_app
 from web.options import StateOptions
-from web.responses.stored.conversations import items_of
 from web.responses.stored.state import State, open_state
+from web.storage.items import encoded
 
 if TYPE_CHECKING:
     from quart.typing import TestClientProtocol
@@ -134,7 +136,7 @@ async def test_what_no_response_could_be_made_from_is_not_added(body: Json, para
         path = await begin(client, "a")
         assert (await post(client, f"{path}/items", body, 400))["error"]["param"] == param
         assert await said(client, path) == ["a"]
-        if param != "input":
+        if param:
             assert (await post(client, CONVERSATIONS, body, 400))["error"]["param"] == param
 
 
@@ -162,8 +164,8 @@ async def test_a_response_begins_from_a_conversation_and_adds_to_it(fields: Json
         assert bytes(request.asked.prompts[0]) == b"<user>a</user><user>b</user><assistant>"
         assert counted["input_tokens"] == len(request.asked.prompts[0])
         assert await said(client, path) == ["a", "b", "Hello"]
-        stored = items_of((await state.conversations.load(id_in(path), None)).body)
-        assert stored[-1] == made["output"][0]
+        stored = await state.conversations.item(id_in(path), None, made["output"][0]["id"])
+        assert json.loads(stored.body) == made["output"][0]
         await post(client, PATH, {"input": "c", "conversation": {"id": id_in(path)}})
         prompt = bytes((await engine.next_request()).asked.prompts[0])
         assert prompt == b"<user>a</user><user>b</user><assistant>Hello</assistant><user>c</user><assistant>"
@@ -200,6 +202,55 @@ async def test_one_that_ends_early_by_its_limit_is_added_and_others_are_not() ->
             assert made["status"] == status
             assert made["conversation"] == ({"id": id_in(path)} if added else None)
             assert await said(client, path) == added
+
+
+async def test_one_item_of_a_long_conversation_is_found_without_the_others() -> None:
+    """Whatever is done with one of 40 items of 0.1 MB, a few of them are in memory, and never all."""
+    size = 100_000
+    async with serving() as (client, _):
+        path = await begin(client)
+        for number in range(40):
+            await post(
+                client, f"{path}/items", {"items": [{"role": "user", "id": f"i{number}", "content": "x" * size}]}
+            )
+        tracemalloc.start()
+        try:
+            for asked in (
+                client.get(f"{path}/items?limit=1&after=i20"),
+                client.get(f"{path}/items/i20"),
+                client.post(f"{path}/items", json={"items": [{"role": "user", "content": "y"}]}),
+                client.delete(f"{path}/items/i20"),
+                client.get(path),
+                client.delete(path),
+            ):
+                tracemalloc.reset_peak()
+                before, _ = tracemalloc.get_traced_memory()
+                assert (await asked).status_code == 200
+                assert tracemalloc.get_traced_memory()[1] - before < 8 * size
+        finally:
+            tracemalloc.stop()
+
+
+async def test_of_a_conversation_that_is_too_long_no_more_is_read_than_could_fit() -> None:
+    """Its end is gone on with where the client asks for that."""
+    async with serving() as (client, state):
+        path = await begin(client)
+        for number in range(20):
+            long = {"type": "message", "role": "user", "content": "x" * 1_000_000, "id": f"i{number}"}
+            await state.conversations.add(id_in(path), None, await encoded([long]))
+        await post(client, f"{path}/items", {"items": [{"role": "user", "content": "the end"}]})
+        asked = {"input": "b", "conversation": id_in(path)}
+        tracemalloc.start()
+        try:
+            refused = await post(client, PATH, asked, 400)
+            await post(client, PATH, asked | {"truncation": "auto"})
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert refused["error"]["code"] == "context_length_exceeded"
+        assert peak < 20_000_000, "a part of it"
+        page = await (await client.get(f"{path}/items?limit=3")).get_json()
+        assert [item["content"][0]["text"] for item in page["data"]] == ["Hello", "b", "the end"]
 
 
 # --- one at a time ------------------------------------------------------------------------------------------------

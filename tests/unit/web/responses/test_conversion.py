@@ -14,6 +14,7 @@ from tests.unit.web.bounds import unbounded
 from tests.unit.web.responses.asking import CONTEXT, Json, ask
 from web.responses.conversion import History, prepare, read_body
 from web.responses.input.schemas import ResponseBody
+from web.storage.objects import Item, ItemPage
 
 
 def body(**fields: Any) -> ResponseBody:  # noqa: ANN401
@@ -119,10 +120,10 @@ def test_the_beginning_of_a_long_conversation_may_be_dropped() -> None:
 
 
 def test_a_response_that_is_continued_comes_first_without_its_instructions() -> None:
-    before = [{"type": "message", "id": "msg_0", "role": "user", "content": [{"type": "input_text", "text": "a"}]}]
+    first = {"type": "message", "id": "msg_0", "role": "user", "content": [{"type": "input_text", "text": "a"}]}
     said = {"type": "message", "id": "m", "role": "assistant", "content": "b", "status": "x"}
-    lines: list[object] = [{}, before, [said]]
-    history = History([b"\n".join(json.dumps(part).encode() for part in lines)], {"m": said})
+    before = [Item(str(each["id"]), json.dumps(each).encode()) for each in (first, said)]
+    history = History(ItemPage(before, has_more=False), {"m": before[1].body})
     asked = body(instructions="now", input=[{"type": "item_reference", "id": "m"}, {"role": "user", "content": "c"}])
     prepared = prepare(asked, history, model(context_length=CONTEXT))
     shown = (

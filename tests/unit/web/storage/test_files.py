@@ -24,7 +24,7 @@ def now() -> float:
 
 
 def open_in(folder: Path) -> ObjectDatabase:
-    return ObjectDatabase(folder, BOUNDS, now)
+    return ObjectDatabase(folder, BOUNDS, now, now)
 
 
 def thing(id: str) -> StoredObject:

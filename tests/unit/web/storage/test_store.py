@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from web.bodies.query import PageAsked
 from web.storage import database
 from web.storage import store as store_module
 from web.storage.files import FILE
-from web.storage.objects import Bounds, Kind, Listing, StoredObject
+from web.storage.objects import Bounds, Item, ItemPage, Kind, Listing, StoredObject
 from web.storage.store import ObjectStore, StoreFailed, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 BOUNDS = Bounds(1_000_000, 1000.0)
@@ -35,14 +36,18 @@ async def test_it_does_what_its_database_does(tmp_path: Path, on_disk: bool) -> 
         async with trio.open_nursery() as nursery:
             for number in range(10):
                 nursery.start_soon(store.put, thing(f"r{number}"))
-        found = await store.list(Listing(Kind.RESPONSE, None, 100))
-        assert found is not None
-        assert len(found.objects) == 10
-        changed = await store.change(Kind.RESPONSE, "r3", None, lambda stored: replace(stored, body=b"1"))
-        assert changed == replace(thing("r3"), body=b"1") == await store.get(Kind.RESPONSE, "r3", None)
+        assert len((await store.list(Listing(Kind.RESPONSE, None, 100))).objects) == 10
+        changed = await store.annotate(Kind.RESPONSE, "r3", None, {"k": "v"})
+        assert changed == replace(thing("r3"), metadata={"k": "v"}) == await store.get(Kind.RESPONSE, "r3", None)
+        item = Item("i", b'{"id":"i"}')
+        assert await store.append(Kind.RESPONSE, "r3", None, [item], 1)
+        assert await store.item(Kind.RESPONSE, "r3", None, "i") == item
+        page = ItemPage([item], has_more=False)
+        assert await store.page(Kind.RESPONSE, "r3", None, PageAsked(1, ascending=True, after=None)) == page
+        assert await store.before(Kind.RESPONSE, "r3", None, 1, 1) == page
+        assert await store.remove(Kind.RESPONSE, "r3", None, "i") == changed
         assert await store.delete(Kind.RESPONSE, "r3", None)
         assert await store.get(Kind.RESPONSE, "r3", None) is None
-        assert await store.chain(Kind.RESPONSE, "r4", None) == [thing("r4")]
         assert not await store.live(Kind.RESPONSE)
 
 
@@ -126,11 +131,11 @@ class FrozenDatabase(database.ObjectDatabase):
     answers = threading.Event()
     is_asked = threading.Event()
 
-    def put(self, stored: StoredObject) -> bool:
+    def put(self, stored: StoredObject, given: Sequence[Item] = (), made: Sequence[Item] = ()) -> bool:
         """Wait for the disk, and then do it."""
         self.is_asked.set()
         assert self.answers.wait(PATIENCE)
-        return super().put(stored)
+        return super().put(stored, given, made)
 
 
 @pytest.fixture

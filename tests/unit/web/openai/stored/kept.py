@@ -56,5 +56,4 @@ async def get(client: TestClientProtocol, path: str, **headers: str) -> Json:
 async def stored_ids(state: State) -> list[str]:
     """The ids of all that is stored."""
     found = await state.store.list(Listing(Kind.CHAT_COMPLETION, None, 100))
-    assert found is not None
     return [stored.id for stored in found.objects]

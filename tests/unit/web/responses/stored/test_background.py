@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import weakref
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
@@ -18,9 +19,11 @@ from runtime.chat.parts import PlainParser
 from runtime.errors import QueueFull, ShuttingDown, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, say, token
 from tests.unit.web.responses.asking import ask, check_stream, read_events
+from web.bodies.query import PageAsked
 from web.detached.runs import KEPT_SECONDS, RunBounds, RunsFull, open_runs
 from web.responses.stored.archive import Archive, ResponseNotFound
 from web.responses.stored.background import BackgroundResponses
+from web.storage.items import encoded
 from web.storage.objects import Bounds, Kind
 from web.storage.store import StoreFailed, open_store
 
@@ -80,7 +83,7 @@ async def test_it_is_kept_for_a_while_and_stored_for_longer(autojump_clock: trio
         assert background.runs.find(request_id, "alice") is run
         await trio.sleep(2)
         assert background.runs.find(request_id, "alice") is None
-        assert (await archive.load(request_id, "alice")).response() == response
+        assert json.loads(await archive.load(request_id, "alice")) == response
         with pytest.raises(ResponseNotFound):
             await archive.load(request_id, "bob")
 
@@ -174,7 +177,7 @@ async def test_at_the_end_those_that_run_are_cancelled_and_stored_so(events: lis
         request = await engine.next_request()
         assert request.cancels == [CancelReason.SHUTDOWN]
         check_stream(events_of(run))
-        assert (await archive.load(request.id, None)).response()["status"] == "cancelled"
+        assert json.loads(await archive.load(request.id, None))["status"] == "cancelled"
         with pytest.raises(ShuttingDown):
             await begin(background)
 
@@ -191,14 +194,14 @@ async def test_a_crash_of_what_is_around_it_stores_it_too() -> None:
                 scope.cancel()
                 await trio.sleep_forever()
         check_stream(events_of(run))
-        assert (await archive.load(run.id, None)).response()["status"] == "cancelled"
+        assert json.loads(await archive.load(run.id, None))["status"] == "cancelled"
 
 
 async def test_a_failure_is_stored_as_one() -> None:
     async with running(FakeEngine([token("a"), Failed(0, StepFailed("no"))])) as (background, archive):
         run = await begin(background)
         await run.ended.wait()
-        stored = (await archive.load(run.id, None)).response()
+        stored = json.loads(await archive.load(run.id, None))
         assert (stored["status"], stored["error"]["message"]) == ("failed", "no")
         assert stored == check_stream(events_of(run))
 
@@ -211,7 +214,7 @@ async def test_one_that_grows_too_large_is_given_up() -> None:
         await run.ended.wait()
         assert check_stream(events_of(run))["status"] == "failed"
         assert (await engine.next_request()).cancels == [CancelReason.STALLED_READER]
-        assert "grew beyond" in (await archive.load(run.id, None)).response()["error"]["message"]
+        assert "grew beyond" in json.loads(await archive.load(run.id, None))["error"]["message"]
 
 
 async def test_what_another_process_was_making_has_failed() -> None:
@@ -221,11 +224,13 @@ async def test_what_another_process_was_making_has_failed() -> None:
         async with open_runs(as_engine(FakeEngine([])), RunBounds(4, 1e3, 0)) as runs:
             background = BackgroundResponses(runs, archive, 1e3)
             _, snapshot = await background.start(owned(parsed, "alice"), ExitStack())
-            await archive.save(owned(parsed, "alice"), snapshot, live=True)
+            await archive.save(owned(parsed, "alice"), snapshot, await encoded(parsed.input), live=True)
             await archive.close_interrupted()  # as the next process does
-            stored = (await archive.load(parsed.request.id, "alice")).response()
+            stored = json.loads(await archive.load(parsed.request.id, "alice"))
             assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
             assert not await store.live(Kind.RESPONSE)
+            seen = await archive.items_seen(parsed.request.id, "alice", PageAsked(10, ascending=True, after=None))
+            assert [json.loads(item.body) for item in seen.items] == parsed.input
 
 
 async def test_when_it_has_ended_its_place_is_left_and_what_it_was_made_of_is_gone() -> None:
@@ -275,4 +280,4 @@ async def test_a_fault_while_its_end_is_stored_costs_no_other(monkeypatch: pytes
             await background.runs.cancel(run)
         assert check_stream(events_of(run))["store"] is False
         await background.runs.cancel(other)
-        assert (await archive.load(other.id, None)).response()["status"] == "cancelled"
+        assert json.loads(await archive.load(other.id, None))["status"] == "cancelled"
