@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from runtime.errors import CedeError
 from web.commands.assembly import refuse_contradictions
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
@@ -21,6 +20,7 @@ from web.commands.options.definitions import DEFINITIONS
 from web.commands.options.flags import config_file, option_flags
 from web.commands.serve import begin_log
 from web.commands.worker import WITH_PARENT
+from web.process.failures import said_in_a_line
 from web.process.signals import exit_on_signals
 from web.process.streams import say
 
@@ -44,7 +44,7 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
     begin_log(chosen)
     exit_on_signals()
     refuse_contradictions(chosen)
-    try:
+    with said_in_a_line():
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
@@ -53,8 +53,6 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
             if chosen["discovery"].value == "file" and chosen["discovery-dir"].value is None:
                 environment["CEDE_DISCOVERY_DIR"] = folder
             _run(programs(environment, workers, chosen["host"].value, chosen["port"].value))
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def child_environment(chosen: Chosen, config: str | None) -> dict[str, str]:
@@ -87,13 +85,6 @@ def _run(parts: tuple[list[Program], Program]) -> None:
     import trio
 
     from web.cluster.children import Child, run_children
-    from web.commands.client.target import first_of
 
     workers, front_door = parts
-    failure: CedeError | None = None
-    try:
-        trio.run(partial(run_children, [Child(worker, say) for worker in workers], Child(front_door, say)))
-    except* CedeError as group:
-        failure = first_of(group)
-    if failure is not None:
-        raise failure
+    trio.run(partial(run_children, [Child(worker, say) for worker in workers], Child(front_door, say)))

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from runtime.errors import CedeError
 from web.commands.options.chosen import Chosen
 from web.commands.options.flags import SectionedCommand, option_flags
 from web.commands.serve import begin_log
 from web.commands.worker import with_parent
 from web.options import Cluster
+from web.process.failures import said_in_a_line
 from web.process.streams import say
 
 
@@ -29,7 +29,7 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
     """
     chosen = Chosen.of(ctx)
     begin_log(chosen)
-    try:
+    with said_in_a_line():
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
@@ -41,8 +41,6 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
 
         door = Door(chosen["host"].value, chosen["port"].value)
         run_front_door(chosen.config(Cluster, model_name=None), door, announce)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def announce(url: str, control: str) -> None:

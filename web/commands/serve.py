@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.errors import CedeError
 from runtime.store.resolve import resolve_model
 from web.commands.assembly import refuse_contradictions, server_options
 from web.commands.completion import complete_model
@@ -20,6 +19,7 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.definitions import SERVER
 from web.commands.options.flags import option_flags
 from web.options import Diagnostics, Listening
+from web.process.failures import said_in_a_line
 from web.process.signals import EarlyStop, unwound_by_signals
 from web.process.streams import say
 
@@ -46,11 +46,9 @@ def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: 
     SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
     """
     chosen, early = begin(ctx, named)
-    try:
+    with said_in_a_line():
         plan = fault_plan(chosen)
         _run(server_options(chosen, partial(find_model, early)), early, plan)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, EarlyStop]:

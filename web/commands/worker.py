@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.errors import CedeError
 from web.commands.assembly import server_options
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
@@ -17,6 +16,7 @@ from web.commands.options.definitions import WORKER
 from web.commands.options.flags import option_flags
 from web.commands.serve import LoadingBar, begin, begin_serving, fault_plan, find_model, fittings_of
 from web.options import Cluster
+from web.process.failures import said_in_a_line
 from web.process.streams import say
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
     to other workers.
     """
     chosen, early = begin(ctx, named)
-    try:
+    with said_in_a_line():
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
@@ -53,8 +53,6 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
             stop_with_parent()
         plan = fault_plan(chosen)
         _run(server_options(chosen, partial(find_model, early)), chosen.config(Cluster, control_port=0), early, plan)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
 
 
 def _run(options: ServerOptions, cluster: Cluster, early: EarlyStop, plan: FaultPlan | None) -> None:

@@ -295,15 +295,18 @@ class ObjectDatabase:
         if self._folder is None:
             return prepare(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
         try:
+            try:
+                return prepare(connect(self._folder))
+            except sqlite3.Error as error:
+                if not is_damage(error):
+                    raise
+            set_aside(self._folder)
             return prepare(connect(self._folder))
-        except sqlite3.Error as error:
-            if not is_damage(error):
-                hint = "free some of the disk" if takes_nothing(error) else "does another server use it?"
-                raise StateFolderError(f"--state-dir: {literal(str(self._folder))}: {error}; {hint}") from error
         except UnknownVersion as error:
             raise StateFolderError(f"--state-dir: {error}") from error
-        set_aside(self._folder)
-        return prepare(connect(self._folder))
+        except sqlite3.Error as error:
+            hint = "free some of the disk" if takes_nothing(error) else "does another server use it?"
+            raise StateFolderError(f"--state-dir: {literal(str(self._folder))}: {error}; {hint}") from error
 
 
 def _spans(chain: Sequence[tuple[int, bool]], last: Part) -> Sequence[Span]:
