@@ -44,7 +44,7 @@ async def _recorded(engine: Engine, file: RawFile) -> AsyncIterator[None]:
     recording = RecordingFile(file)
     recording.start()
     manager = engine.manager
-    recorder = Recorder(recording.put, manager.wall_time, engine.config.slots, manager.receipts.epoch)
+    recorder = Recorder(recording.put, manager.handle.now, engine.config.slots, manager.wall)
     try:
         with engine.observed_by(recorder):
             yield
