@@ -30,10 +30,10 @@ MUTANTS = (
     *grammars.MUTANTS,
     *observers.MUTANTS,
     *detached.MUTANTS,
-    *stored.MUTANTS,
     *transport.MUTANTS,
     *control.MUTANTS,
     *requests.MUTANTS,
     *knowledge.MUTANTS,
     *spare_time.MUTANTS,
+    *stored.MUTANTS,
 )

@@ -58,7 +58,9 @@ async def test_a_receipt_and_a_span_are_of_the_time_that_it_was(autojump_clock: 
                 assert receipt.detected_at <= receipt.slot_freed_at <= cancelled_at + 1
                 assert receipt.last_kernel_at <= receipt.slot_freed_at
                 await trio.sleep(1)
-    seconds = {name: (span.start_time / 1e9, span.end_time / 1e9) for name, span in traced.requests().items()}
+    seconds = {
+        name: ((span.start_time or 0) / 1e9, (span.end_time or 0) / 1e9) for name, span in traced.requests().items()
+    }
     for name, set_to in (("before", NOON), ("meanwhile", NOON), ("after", NOON + jump)):
         began, ended = seconds[name]
         assert set_to <= began + 1e-5 < ended < set_to + 10
