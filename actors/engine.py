@@ -7,7 +7,6 @@ Inside `async with open_engine(executor, model, config) as engine`, a request is
 from __future__ import annotations
 
 import math
-import time
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -92,7 +91,6 @@ class Engine:
             queue_limit=config.queue,
             ageing=config.ageing_seconds,
             preemption=config.preemption == "on",
-            epoch=time.time() - executor.clock(),
             position_bytes=model.position_bytes,
         )
         self.kin = Kin()

@@ -12,7 +12,7 @@ from runtime.ownership import TaskOwner
 from runtime.units import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from actors.core.account import Account
     from actors.core.hold import Ticket
@@ -41,6 +41,8 @@ class CancelReason(enum.StrEnum):
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """The record of one cancel.  Times are seconds since the epoch, comparable with one another to the microsecond.
+
+    They are as far before the machine's time when the receipt was written as the executor's clock says.
 
     `computed_tokens == kept_tokens + wasted_tokens` always: rows that the target's steps ran for this generation, those
     committed to its slot (a retry finds them), and those dropped with the step in flight or as drafts not accepted.
@@ -75,20 +77,41 @@ class Receipt:
     parked_seconds: float = 0.0
 
 
+class WallClock:
+    """Turns times of the executor's clock into seconds since the epoch, as the machine's clock shows them now.
+
+    That may have been set since the start, and the executor's may have stood still while the machine slept.  So no
+    distance between the two is kept, and a time is to be turned soon after it was taken.
+
+    Args:
+        clock: the executor's.
+        wall: seconds since the epoch.
+    """
+
+    def __init__(self, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self._clock = clock
+        self.now = wall
+
+    def at(self, time: float) -> float:
+        """Return the seconds since the epoch of a time on the executor's clock."""
+        return self.now() - (self._clock() - time)
+
+    def ago(self, at: float) -> float:
+        """Return for how many seconds the time `at`, in seconds since the epoch, is past."""
+        return self.now() - at
+
+
 class ReceiptLog:
     """The newest receipts, and counts over all of them; the slot manager's task alone writes them.
 
-    Attributes:
-        epoch: see below.
-
     Args:
+        wall: turns a time of the executor's clock into seconds since the epoch, as they are now.
         capacity: how many are remembered.
-        epoch: seconds since the epoch at which the executor's clock was 0.
         owner: who may write.
     """
 
-    def __init__(self, capacity: int = 1024, *, epoch: float = 0.0, owner: TaskOwner | None = None) -> None:
-        self.epoch = epoch
+    def __init__(self, wall: Callable[[float], float], capacity: int = 1024, *, owner: TaskOwner | None = None) -> None:
+        self._wall = wall
         self._owner = owner or TaskOwner()
         self._receipts: deque[Receipt] = deque(maxlen=capacity)
         self._counts: dict[CancelReason, int] = dict.fromkeys(CancelReason, 0)
@@ -101,14 +124,15 @@ class ReceiptLog:
     def write(self, ticket: Ticket, reason: CancelReason, account: Account) -> Receipt:
         """Write the receipt of a generation that was cancelled."""
         assert ticket.mark.at is not None
+        last_kernel_at, slot_freed_at = account.last_kernel_at, account.slot_freed_at
         receipt = Receipt(
             request_id=ticket.request_id,
             index=ticket.index,
             reason=reason,
             phase=account.phase,
-            detected_at=self.wall(ticket.mark.at),
-            last_kernel_at=self._wall(account.last_kernel_at),
-            slot_freed_at=self._wall(account.slot_freed_at),
+            detected_at=self._wall(ticket.mark.at),
+            last_kernel_at=None if last_kernel_at is None else self._wall(last_kernel_at),
+            slot_freed_at=None if slot_freed_at is None else self._wall(slot_freed_at),
             prompt_tokens=len(ticket.prompt),
             cached_tokens=account.cached,
             computed_tokens=account.computed,
@@ -150,10 +174,3 @@ class ReceiptLog:
         for receipt in self._receipts:
             assert receipt.computed_tokens == receipt.kept_tokens + receipt.wasted_tokens, receipt
             assert receipt.wasted_tokens >= 0, receipt
-
-    def wall(self, at: float) -> float:
-        """Return the seconds since the epoch of a time on the executor's clock."""
-        return self.epoch + at
-
-    def _wall(self, at: float | None) -> float | None:
-        return None if at is None else self.wall(at)

@@ -68,6 +68,10 @@ class Device:
         """Now, on the executor's clock."""
         return self._executor.clock()
 
+    def wall_clock(self) -> float:
+        """Now, in seconds since the epoch, as the executor has it."""
+        return self._executor.wall_clock()
+
     async def recover(self) -> None:
         """Wait for the device to come back, as the executor does."""
         await self._executor.recover()

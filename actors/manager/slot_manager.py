@@ -21,7 +21,7 @@ from actors.core.costs import StepCosts
 from actors.core.holds import Holds
 from actors.core.mailbox import Mailbox
 from actors.core.observer import Observers
-from actors.core.receipts import ReceiptLog
+from actors.core.receipts import ReceiptLog, WallClock
 from actors.kv.mover import KVMover
 from actors.manager.admission import Admission
 from actors.manager.bursts import Bursts
@@ -61,6 +61,7 @@ class SlotManager:
         costs: of steps, learnt from those that ran.
         observers: are told what happens.
         handle: what requests have of the manager.
+        wall: the time in seconds since the epoch, as the receipts have it; in any thread.
 
     Args:
         executor: runs the steps; nobody else may use it.
@@ -71,7 +72,6 @@ class SlotManager:
         queue_limit: how many may wait for a slot.
         ageing: seconds that count as one level of priority for a class of the queue that is passed over.
         preemption: who is more important takes slots of those who are less so.
-        epoch: seconds since the epoch at which the executor's clock was 0.
         position_bytes: of the KV of one position of the arena; 0 where that is not known.
     """
 
@@ -86,14 +86,14 @@ class SlotManager:
         queue_limit: int,
         ageing: float = 3.0,
         preemption: bool = True,
-        epoch: float = 0.0,
         position_bytes: int = 0,
     ) -> None:
         self.table = table
         self.cache = cache
         self.observers = Observers()
         self.costs = StepCosts()
-        self.receipts = ReceiptLog(epoch=epoch, owner=table.owner)
+        self.wall = WallClock(executor.clock, executor.wall_clock)
+        self.receipts = ReceiptLog(self.wall.at, owner=table.owner)
         self.holds = Holds(table.owner, table.rings, cache.piece_blocks * BLOCK_TOKENS)
         self._counts = StepCounts()
         self._position_bytes = position_bytes
@@ -247,10 +247,6 @@ class SlotManager:
     def unread(self) -> int:
         """Commands that have not been applied."""
         return len(self._mailbox)
-
-    def wall_time(self) -> float:
-        """Now, in seconds since the epoch, on the clock of the receipts; in any thread."""
-        return self.receipts.wall(self.handle.now())
 
     def slots(self) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes."""

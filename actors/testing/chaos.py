@@ -58,6 +58,10 @@ class UnreliableExecutor:
         """Now, on the inner executor's clock."""
         return self._executor.clock()
 
+    def wall_clock(self) -> float:
+        """Now, in seconds since the epoch, as the inner executor has it."""
+        return self._executor.wall_clock()
+
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step.
 

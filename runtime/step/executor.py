@@ -39,6 +39,9 @@ class Executor(Protocol):
     def clock(self) -> float:
         """Return the time in seconds, on the clock that step results and cancel marks use."""
 
+    def wall_clock(self) -> float:
+        """Return the time in seconds since the epoch, which may be set, as that of `clock` may not."""
+
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or those steps of a burst that are told of at a time.
 
@@ -76,6 +79,10 @@ class InlineExecutor:
     def clock(self) -> float:
         """Return the time in seconds, as `time.perf_counter` tells it."""
         return time.perf_counter()
+
+    def wall_clock(self) -> float:
+        """Return the time in seconds since the epoch."""
+        return time.time()
 
     async def run_step(self, job: StepJob) -> StepResult:
         """Run one step, or a burst, as `Executor.run_step`."""
@@ -119,6 +126,10 @@ class SimulatedExecutor:
 
     def clock(self) -> float:
         """Return the virtual time in seconds."""
+        return trio.current_time()
+
+    def wall_clock(self) -> float:
+        """Return the same: virtual time begins with the epoch."""
         return trio.current_time()
 
     async def run_step(self, job: StepJob) -> StepResult:

@@ -66,6 +66,10 @@ class ThreadExecutor(Generic[ModelT]):
         """Return the time in seconds, on the clock that step results and cancel marks use."""
         return time.perf_counter()
 
+    def wall_clock(self) -> float:
+        """Return the time in seconds since the epoch."""
+        return time.time()
+
     @property
     def hangs(self) -> bool:
         """Whether the device thread is still at something that nobody awaits any longer."""

@@ -26,7 +26,7 @@ from actors.core.generation import (
 )
 from actors.core.life import State
 from actors.core.places.extents import ArenaStatistics
-from actors.core.receipts import CancelReason, Receipt, ReceiptLog
+from actors.core.receipts import CancelReason, Receipt, ReceiptLog, WallClock
 from actors.core.slot_views import SlotStatus
 from actors.generating.unread import Unread
 from actors.kin.kin import Kin
@@ -231,7 +231,8 @@ class FakeEngine:
         """What is looked at of the manager's: the clock, the receipts, and how long the arena is."""
         places = [SimpleNamespace(tokens=range(max(slot.tokens, slot.resident_tokens))) for slot in self.slots()]
         table = SimpleNamespace(extents=SimpleNamespace(positions=POSITIONS), places=places)
-        return SimpleNamespace(handle=SimpleNamespace(now=time.time), receipts=ReceiptLog(), table=table)
+        wall = WallClock(time.time, time.time)
+        return SimpleNamespace(wall=wall, receipts=ReceiptLog(wall.at), table=table)
 
     def observed_by(self, *observers: Observer) -> AbstractContextManager[None]:
         """Tell these nothing: nothing happens here."""

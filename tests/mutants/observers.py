@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         "the feed tells a cancel when it is heard, not when it was",
         FEED,
-        'self._tell_of("cancelled", event, self.engine.manager.receipts.wall(event.at))',
+        'self._tell_of("cancelled", event, self.engine.manager.wall.at(event.at))',
         'self._tell_of("cancelled", event, self.now() + 0.001)',
     ),
     Mutant(
@@ -91,8 +91,9 @@ MUTANTS = (
     Mutant(
         "the span of a phase is left open by a cancel",
         TRACE,
-        "        phase.span.end(at)\n        phase.span = None\n",
-        "        if not getattr(last, 'cancelled', None):\n            phase.span.end(at)\n        phase.span = None\n",
+        "        phase.span.end(self._clock(0))\n        phase.span = None\n",
+        "        if not getattr(last, 'cancelled', None):\n            phase.span.end(self._clock(0))\n"
+        "        phase.span = None\n",
     ),
     Mutant(
         "a request that was refused has no end in the traces",
@@ -121,7 +122,7 @@ MUTANTS = (
     Mutant(
         "a cancel is drawn when its receipt is written, not when it was",
         RECORDER,
-        "self._since(event.detected_at), **asdict(event)",
+        "detected, **asdict(event)",
         "self._now(), **asdict(event)",
     ),
     Mutant(

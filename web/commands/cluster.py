@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from runtime.errors import CedeError
 from web.commands.assembly import refuse_contradictions
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
@@ -19,7 +18,7 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.config_file import CONFIG_VARIABLE
 from web.commands.options.definitions import DEFINITIONS
 from web.commands.options.flags import config_file, option_flags
-from web.commands.serve import begin_log, failed
+from web.commands.serve import begin_log, said_behind
 from web.commands.worker import WITH_PARENT
 from web.process.signals import exit_on_signals
 
@@ -44,7 +43,7 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
     log = begin_log(chosen)
     exit_on_signals()
     refuse_contradictions(chosen)
-    try:
+    with said_behind(log):
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
@@ -53,8 +52,6 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
             if chosen["discovery"].value == "file" and chosen["discovery-dir"].value is None:
                 environment["CEDE_DISCOVERY_DIR"] = folder
             _run(programs(environment, workers, chosen["host"].value, chosen["port"].value), log)
-    except CedeError as error:
-        raise failed(error, log) from None
 
 
 def child_environment(chosen: Chosen, config: str | None) -> dict[str, str]:
@@ -87,13 +84,6 @@ def _run(parts: tuple[list[Program], Program], log: LineHandler) -> None:
     import trio
 
     from web.cluster.children import Child, run_children
-    from web.commands.client.target import first_of
 
     workers, front_door = parts
-    failure: CedeError | None = None
-    try:
-        trio.run(partial(run_children, [Child(worker, log.say) for worker in workers], Child(front_door, log.say)))
-    except* CedeError as group:
-        failure = first_of(group)
-    if failure is not None:
-        raise failure
+    trio.run(partial(run_children, [Child(worker, log.say) for worker in workers], Child(front_door, log.say)))

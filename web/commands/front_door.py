@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.errors import CedeError
 from web.commands.options.chosen import Chosen
 from web.commands.options.flags import SectionedCommand, option_flags
-from web.commands.serve import begin_log, failed
+from web.commands.serve import begin_log, said_behind
 from web.commands.worker import with_parent
 from web.options import Cluster
 
@@ -32,7 +31,7 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
     """
     chosen = Chosen.of(ctx)
     log = begin_log(chosen)
-    try:
+    with said_behind(log):
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
@@ -44,8 +43,6 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
 
         door = Door(chosen["host"].value, chosen["port"].value)
         run_front_door(chosen.config(Cluster, model_name=None), door, partial(announce, log))
-    except CedeError as error:
-        raise failed(error, log) from None
 
 
 def announce(log: LineHandler, url: str, control: str) -> None:

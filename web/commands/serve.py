@@ -5,12 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.errors import CedeError
 from runtime.store.resolve import resolve_model
 from web.commands.assembly import refuse_contradictions, server_options
 from web.commands.completion import complete_model
@@ -20,9 +20,11 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.definitions import SERVER
 from web.commands.options.flags import option_flags
 from web.options import Diagnostics, Listening
+from web.process.failures import said_in_a_line
 from web.process.signals import EarlyStop, exit_now, unwound_by_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from runtime.testing.faults import FaultPlan
@@ -46,11 +48,9 @@ def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: 
     SIGTERM or Ctrl-C lets running requests finish within --grace; a second one exits at once.
     """
     chosen, log, early = begin(ctx, named)
-    try:
+    with said_behind(log):
         plan = fault_plan(chosen)
         _run(server_options(chosen, partial(find_model, early)), log, early, plan)
-    except CedeError as error:
-        raise failed(error, log) from None
 
 
 def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, LineHandler, EarlyStop]:
@@ -74,12 +74,21 @@ def begin_log(chosen: Chosen) -> LineHandler:
     return log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
 
 
-def failed(error: CedeError, log: LineHandler) -> click.ClickException:
-    """What ends a command by an error, said behind the log; where nobody reads that, this ends the process."""
-    log.flush()
-    if log.is_stalled:  # so would be the stream that the error is to be written to
-        exit_now(1)
-    return click.ClickException(str(error))
+@contextmanager
+def said_behind(log: LineHandler) -> Iterator[None]:
+    """Say what cede raises on purpose in a line behind the log; where nobody reads that, the process ends without.
+
+    Raises:
+        click.ClickException: the line.
+    """
+    try:
+        with said_in_a_line():
+            yield
+    except click.ClickException:
+        log.flush()
+        if log.is_stalled:  # so would be the stream that the error is to be written to
+            exit_now(1)
+        raise
 
 
 def find_model(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.errors import CedeError
 from web.commands.assembly import server_options
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
 from web.commands.options.definitions import WORKER
 from web.commands.options.flags import option_flags
-from web.commands.serve import LoadingBar, begin, begin_serving, failed, fault_plan, find_model, fittings_of
+from web.commands.serve import LoadingBar, begin, begin_serving, fault_plan, find_model, fittings_of, said_behind
 from web.options import Cluster
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
     to other workers.
     """
     chosen, log, early = begin(ctx, named)
-    try:
+    with said_behind(log):
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
@@ -54,8 +53,6 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
         plan = fault_plan(chosen)
         options = server_options(chosen, partial(find_model, early))
         _run(options, chosen.config(Cluster, control_port=0), log, early, plan)
-    except CedeError as error:
-        raise failed(error, log) from None
 
 
 def _run(options: ServerOptions, cluster: Cluster, log: LineHandler, early: EarlyStop, plan: FaultPlan | None) -> None:

@@ -37,7 +37,7 @@ async def open_recording(engine: Engine, path: Path) -> AsyncIterator[None]:
     recording = RecordingFile(open_file(path))
     recording.start()
     manager = engine.manager
-    recorder = Recorder(recording.put, manager.wall_time, engine.config.slots, manager.receipts.epoch)
+    recorder = Recorder(recording.put, manager.handle.now, engine.config.slots, manager.wall)
     try:
         with engine.observed_by(recorder):
             yield

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         TransferBegins,
         TransferEnded,
     )
-    from actors.core.receipts import Receipt
+    from actors.core.receipts import Receipt, WallClock
     from actors.core.slot_views import GenerationKey
     from web.recording.trace_events import Json
 
@@ -47,24 +47,23 @@ class Recorder(Observer):
 
     Args:
         put: takes events that belong together, or a step; called on the event loop's thread.
-        clock: seconds since the epoch, as receipts have them.
+        clock: the executor's, by which the recording's times are.
         slots: how many there are.
-        epoch: the time on that clock at which the executor's was 0.
+        wall: the time in seconds since the epoch, as receipts have it.
     """
 
-    def __init__(self, put: Callable[..., None], clock: Callable[[], float], slots: int, epoch: float) -> None:
+    def __init__(self, put: Callable[..., None], clock: Callable[[], float], slots: int, wall: WallClock) -> None:
         self._put = put
         self._clock = clock
         self._began = clock()
-        self._epoch = epoch
-        self._zero = self._began - epoch
+        self._wall = wall
         self._queued: dict[GenerationKey, int] = {}
         self._held: dict[GenerationKey, _Held] = {}
         self._step: BegunStep | None = None
         self._transfer: tuple[int, TransferBegins] | None = None
         for event in trace_events.names(slots):
             put(event)
-        put(instant(WAITING, "recording begins", 0, unix_time=self._began))
+        put(instant(WAITING, "recording begins", 0, unix_time=wall.now()))
 
     @property
     def open(self) -> int:
@@ -107,7 +106,8 @@ class Recorder(Observer):
         """Write a cancel, in the moment in which it was noticed."""
         holds = self._held.get((event.request_id, event.index))
         track = WAITING if holds is None else trace_events.held(holds.slot)
-        self._put(instant(track, f"cancel: {event.reason}", self._since(event.detected_at), **asdict(event)))
+        detected = self._at(self._clock() - self._wall.ago(event.detected_at))
+        self._put(instant(track, f"cancel: {event.reason}", detected, **asdict(event)))
 
     def released(self, event: Released) -> None:
         """End its hold, or its wait where it has no slot."""
@@ -151,7 +151,7 @@ class Recorder(Observer):
         result = event.result
         outcomes = tuple([(part.computed, part.layers_after_cancel) for part in result.segments])
         step, end = replace(step, since=self._at(result.started_at)), self._at(result.finished_at)
-        self._put(DrawnStep(step, end, outcomes, "", result.layer_ends, self._zero, result.steps))
+        self._put(DrawnStep(step, end, outcomes, "", result.layer_ends, self._began, result.steps))
 
     def step_raised(self, event: StepRaised) -> None:
         """Write a step that failed."""
@@ -160,7 +160,7 @@ class Recorder(Observer):
     def _fail_step(self, error: str) -> None:
         step, self._step = self._step, None
         if step is not None:
-            self._put(DrawnStep(step, self._now(), error=error, zero=self._zero))
+            self._put(DrawnStep(step, self._now(), error=error, zero=self._began))
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note what is moved."""
@@ -200,7 +200,7 @@ class Recorder(Observer):
 
     def _at(self, seconds: float) -> int:
         """Nanoseconds from the recording's start to a time on the executor's clock, which is no earlier."""
-        return max(0, self._since(self._epoch + seconds))  # rounded as the other clock is
+        return max(0, self._since(seconds))
 
     def _since(self, at: float) -> int:
         """Nanoseconds from the recording's start."""

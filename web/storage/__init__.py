@@ -1,7 +1,9 @@
 """Objects that outlive the request that made them: stored answers, on disk or in memory.
 
 - `objects`: `StoredObject`, and what a listing may ask for
-- `database`: `ObjectDatabase`, the objects in SQLite; synchronous
+- `database`: `ObjectDatabase`, the objects in SQLite; synchronous · `schema`: its tables, and those of earlier versions
+- `rows`: objects without their items · `parts`: their bodies and items · `clock`: `StoreClock`, by which they grow old
 - `files`: the database's file: who may read it, who has it open, and what is done with a damaged one
+- `items`: items as JSON values
 - `store`: `ObjectStore`, the same for the event loop, with all work in one thread at a time
 """

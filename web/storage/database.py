@@ -286,24 +286,33 @@ class ObjectDatabase:
             raise
 
     def _begin(self) -> None:
-        self._connection = self._open()
+        self._connection = _opened(self._folder)
         wall, steady = self._times
         self._clock = StoreClock(wall, steady, self._bounds.age * UNSEEN, last_seen(self._connection))
         self._rows = ObjectRows(self._connection, self._bounds, lambda: self._clock.look()[0])
 
-    def _open(self) -> sqlite3.Connection:
-        if self._folder is None:
-            return prepare(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+
+def _opened(folder: Path | None) -> sqlite3.Connection:
+    """Open the database of a folder, or one in memory; a damaged file is set aside.
+
+    Raises:
+        StateFolderError: the folder cannot be used.
+    """
+    if folder is None:
+        return prepare(sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False))
+    try:
         try:
-            return prepare(connect(self._folder))
+            return prepare(connect(folder))
         except sqlite3.Error as error:
             if not is_damage(error):
-                hint = "free some of the disk" if takes_nothing(error) else "does another server use it?"
-                raise StateFolderError(f"--state-dir: {literal(str(self._folder))}: {error}; {hint}") from error
-        except UnknownVersion as error:
-            raise StateFolderError(f"--state-dir: {error}") from error
-        set_aside(self._folder)
-        return prepare(connect(self._folder))
+                raise
+        set_aside(folder)
+        return prepare(connect(folder))
+    except UnknownVersion as error:
+        raise StateFolderError(f"--state-dir: {error}") from error
+    except sqlite3.Error as error:
+        hint = "free some of the disk" if takes_nothing(error) else "does another server use it?"
+        raise StateFolderError(f"--state-dir: {literal(str(folder))}: {error}; {hint}") from error
 
 
 def _spans(chain: Sequence[tuple[int, bool]], last: Part) -> Sequence[Span]:

@@ -90,7 +90,11 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StateFolderError(f"--state-dir: {literal(str(folder))} cannot be used: {error.strerror}") from error
+        raise StateFolderError(_unusable(folder, error)) from error
+
+
+def _unusable(path: Path, error: OSError) -> str:
+    return f"--state-dir: {literal(str(path))} cannot be used: {error.strerror}; name a folder that can be written to"
 
 
 def connect(folder: Path) -> sqlite3.Connection:
@@ -104,7 +108,7 @@ def connect(folder: Path) -> sqlite3.Connection:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise StateFolderError(f"--state-dir: {literal(str(path))} cannot be opened: {error.strerror}") from error
+        raise StateFolderError(_unusable(path, error)) from error
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
     try:
         # In this mode the first access takes the file's lock for as long as the connection is open.

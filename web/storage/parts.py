@@ -59,9 +59,10 @@ def delete_parts(connection: sqlite3.Connection, object: int) -> None:
 def delete_body(connection: sqlite3.Connection, object: int) -> int:
     """Delete an object's body, and return the bytes that it counted."""
     where = "FROM parts WHERE object = ? AND part = ?"
-    found = connection.execute(f"SELECT sum(length(body)) {where}", (object, Part.BODY)).fetchone()[0]
-    connection.execute(f"DELETE {where}", (object, Part.BODY))
-    return found or 0
+    values = (object, Part.BODY)
+    size: int = connection.execute(f"SELECT coalesce(sum(length(body)), 0) {where}", values).fetchone()[0]
+    connection.execute(f"DELETE {where}", values)
+    return size
 
 
 def delete_item(connection: sqlite3.Connection, object: int, item_id: str) -> int:

@@ -42,7 +42,9 @@ async def open_tracing(engine: Engine, environment: Mapping[str, str]) -> AsyncI
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
     with told(OTLPSpanExporter()) as exporter:
         provider.add_span_processor(BatchSpanProcessor(exporter))
-        tracer = RequestTracer(provider.get_tracer("cede"), engine.model.name, engine.manager.wall_time)
+        tracer = RequestTracer(
+            provider.get_tracer("cede"), engine.model.name, engine.manager.handle.now, engine.manager.wall
+        )
         logger.info("a trace of each request is exported, as OTEL_ variables say")
         try:
             with engine.observed_by(tracer):

@@ -11,6 +11,8 @@ from actors.core.generation import Failed
 from web.tracing.attributes import cancel_attributes, decode_attributes, operation_of, request_attributes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, Tracer
 
@@ -38,19 +40,20 @@ class RequestTrace:
         tracer: makes the spans.
         asked: the request; the trace that it names has the request's span as a child.
         model: its name.
-        at: when it came.
+        clock: the time, so many seconds ago.
     """
 
-    def __init__(self, tracer: Tracer, asked: GenerationRequest, model: str, at: int) -> None:
+    def __init__(self, tracer: Tracer, asked: GenerationRequest, model: str, clock: Callable[[float], int]) -> None:
         self.asked = asked
         self._tracer = tracer
+        self._clock = clock
         self._phases: dict[int, _Phase] = {}
         self._span = tracer.start_span(
             f"{operation_of(asked)} {model}",
             _remote(asked.trace),
             SpanKind.SERVER,
             request_attributes(asked, model),
-            start_time=at,
+            start_time=clock(0),
         )
         self._within = set_span_in_context(self._span)
         self._reasons: list[str] = []
@@ -58,27 +61,28 @@ class RequestTrace:
         self._is_wrong = False
         self._was_let_in = False
 
-    def enter(self, index: int, name: str, at: int, attributes: Attributes | None = None) -> None:
+    def enter(self, index: int, name: str, attributes: Attributes | None = None) -> None:
         """Begin another phase of a generation, and so end the one before."""
         self._was_let_in = True
+        at = self._clock(0)
         phase = self._phases.setdefault(index, _Phase())
         if phase.span is not None:
             phase.span.end(at)
         about = {"cede.generation.index": index, **(attributes or {})}
         phase.name, phase.span = name, self._tracer.start_span(name, self._within, attributes=about, start_time=at)
 
-    def add_tokens(self, index: int, tokens: int, at: int) -> None:
+    def add_tokens(self, index: int, tokens: int) -> None:
         """Note tokens of a generation; the first of them end its prefill."""
         phase = self._phases.get(index)
         if phase is not None:
             if phase.name != DECODE:
-                self.enter(index, DECODE, at)
+                self.enter(index, DECODE)
             phase.tokens += tokens
 
-    def note_cancel(self, receipt: Receipt) -> None:
-        """Put the reason of a cancel onto the request's span, and onto that of the phase in which it came."""
+    def note_cancel(self, receipt: Receipt, ago: float) -> None:
+        """Put the reason of a cancel, `ago` seconds, on the request's span, and on that of the phase that it ended."""
         attributes = cancel_attributes(receipt)
-        at = round(receipt.detected_at * 1e9)
+        at = self._clock(ago)
         phase = self._phases.get(receipt.index)
         for span in (self._span, phase.span if phase is not None else None):
             if span is not None:
@@ -86,7 +90,7 @@ class RequestTrace:
                 span.add_event("cancelled", {"cede.generation.index": receipt.index}, timestamp=at)
                 self._fail(span, receipt.reason.value, f"cancelled: {receipt.reason} in {receipt.phase}")
 
-    def end_generation(self, index: int, last: Finished | Failed, at: int) -> None:
+    def end_generation(self, index: int, last: Finished | Failed) -> None:
         """End the phase that a generation is in, with how it ended."""
         phase = self._phases.get(index)
         if phase is None or phase.span is None:
@@ -100,7 +104,7 @@ class RequestTrace:
             self._cached += last.cached_tokens
             if phase.name == DECODE:
                 phase.span.set_attributes(decode_attributes(last, phase.tokens))
-        phase.span.end(at)
+        phase.span.end(self._clock(0))
         phase.span = None
 
     def refuse(self, error: CedeError) -> None:
@@ -108,8 +112,9 @@ class RequestTrace:
         self._was_let_in = True
         self._fail(self._span, code_of(error), f"refused: {code_of(error)}")
 
-    def end(self, at: int) -> None:
+    def end(self) -> None:
         """End whatever is open; nothing may be noted after that."""
+        at = self._clock(0)
         for phase in self._phases.values():
             if phase.span is not None:
                 phase.span.end(at)

@@ -51,7 +51,7 @@ class World:
         parking = Parking(self.table, cache, self.holds, observers, is_on=True, now=lambda: 0.0)
         owned = self.table, cache, self.holds, parking, observers
         self.admission = Admission(*owned, StepCosts(), limit=9, ageing=3.0)
-        self.receipts = ReceiptLog(owner=owner)
+        self.receipts = ReceiptLog(float, owner=owner)
         self.leftovers = Leftovers(owner)
         ticket = ticket_of("held", TOKENS)
         slot = self.table.grant(ticket.key, ticket.prompt)
@@ -162,7 +162,7 @@ LOOKS: dict[type, set[str]] = {
     Life: {"state", "phase"},
     Ledger: {"cached", "committed", "computed_at", "close", "parks", "parked_seconds"},
     Admission: {"tickets"},
-    ReceiptLog: {"counts", "newest", "wall", "check_integrity"},
+    ReceiptLog: {"counts", "newest", "check_integrity"},
     Leftovers: set(),
 }
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]

@@ -28,6 +28,10 @@ class FreezableExecutor:
         self._inner = inner
         self._process = process
 
+    def wall_clock(self) -> float:
+        """Now, in seconds since the epoch, as the inner executor has it."""
+        return self._inner.wall_clock()
+
     def clock(self) -> float:
         """The inner one's."""
         return self._inner.clock()

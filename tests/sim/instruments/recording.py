@@ -41,7 +41,7 @@ class Recorded:
     def watching(self, engine: Engine) -> Iterator[None]:
         """Record what an engine does while the scope lasts."""
         manager = engine.manager
-        self.recorder = Recorder(self._put, manager.wall_time, engine.config.slots, manager.receipts.epoch)
+        self.recorder = Recorder(self._put, manager.handle.now, engine.config.slots, manager.wall)
         with engine.observed_by(self.recorder):
             yield
 

@@ -87,7 +87,9 @@ class Traced:
     @contextmanager
     def watching(self, engine: Engine) -> Iterator[None]:
         """Trace an engine's requests while the scope lasts."""
-        self.tracer = RequestTracer(self._provider.get_tracer("test"), "a-model", engine.manager.wall_time)
+        self.tracer = RequestTracer(
+            self._provider.get_tracer("test"), "a-model", engine.manager.handle.now, engine.manager.wall
+        )
         with engine.observed_by(self.tracer):
             yield
 

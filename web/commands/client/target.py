@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from runtime.errors import CedeError
 from runtime.store.resolve import resolve_model
 from web.commands.assembly import server_options
 from web.commands.completion import complete_model
@@ -24,6 +23,7 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.config_file import URL_VARIABLE
 from web.commands.options.flags import option_flag
 from web.commands.options.parameters import FILE
+from web.process.failures import said_in_a_line
 from web.process.signals import exit_now, exit_on_signals
 
 if TYPE_CHECKING:
@@ -169,23 +169,8 @@ def run_to_end(main: Callable[[], Awaitable[int]], *, local: bool) -> None:
         from web.logs.setup import log_to_stderr
 
         log_to_stderr("warning", "text", os.environ)
-    failure: CedeError | None = None
-    status = 1
-    try:
+    with said_in_a_line():
         status = trio.run(main)
-    except* CedeError as group:
-        failure = first_of(group)
-    if failure is not None:
-        raise click.ClickException(str(failure)) from None
     if status:
         sys.stdout.flush()
         exit_now(status)
-
-
-def first_of(group: BaseExceptionGroup[CedeError]) -> CedeError:
-    """The first of the errors in a group, in whichever depth."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    assert isinstance(error, CedeError)
-    return error

@@ -111,8 +111,8 @@ class Feed(Observer):
         self._owners: dict[GenerationKey, str | None] = {}
 
     def now(self) -> float:
-        """Return the seconds since the epoch, on the clock that receipts have."""
-        return self.engine.manager.receipts.wall(self.engine.manager.handle.now())
+        """Return the seconds since the epoch."""
+        return self.engine.manager.wall.now()
 
     @contextmanager
     def watched(self) -> Iterator[Viewer]:
@@ -239,7 +239,7 @@ class Feed(Observer):
 
     def cancelled(self, event: Cancelled) -> None:
         """Say the moment."""
-        self._tell_of("cancelled", event, self.engine.manager.receipts.wall(event.at))
+        self._tell_of("cancelled", event, self.engine.manager.wall.at(event.at))
 
     def receipt(self, event: Receipt) -> None:
         """Say all of it."""

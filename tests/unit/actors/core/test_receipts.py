@@ -30,7 +30,7 @@ def receipt(n: int, reason: CancelReason = CancelReason.DISCONNECT) -> Receipt:
 
 
 def test_newest_first_and_no_more_than_asked() -> None:
-    log = ReceiptLog()
+    log = ReceiptLog(float)
     for n in range(5):
         log.add(receipt(n))
     assert [entry.request_id for entry in log.newest(3)] == ["r4", "r3", "r2"]
@@ -39,13 +39,13 @@ def test_newest_first_and_no_more_than_asked() -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_none_asked_none_given(limit: int) -> None:
-    log = ReceiptLog()
+    log = ReceiptLog(float)
     log.add(receipt(0))
     assert log.newest(limit) == []
 
 
 def test_old_receipts_go_but_are_counted() -> None:
-    log = ReceiptLog(capacity=3)
+    log = ReceiptLog(float, capacity=3)
     for n in range(5):
         log.add(receipt(n, CancelReason.OPERATOR if n % 2 else CancelReason.DISCONNECT))
     assert [entry.request_id for entry in log.newest(10)] == ["r4", "r3", "r2"]
@@ -54,7 +54,7 @@ def test_old_receipts_go_but_are_counted() -> None:
 
 
 def test_every_reason_has_a_count_from_the_start() -> None:
-    assert ReceiptLog().counts == dict.fromkeys(CancelReason, 0)
+    assert ReceiptLog(float).counts == dict.fromkeys(CancelReason, 0)
 
 
 def test_receipts_cannot_be_changed() -> None:

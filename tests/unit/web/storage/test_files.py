@@ -103,6 +103,6 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(StateFolderError, match="cannot be opened"):
+    with pytest.raises(StateFolderError, match="cannot be used"):
         open_in(tmp_path)
     assert not (tmp_path / "elsewhere").exists()

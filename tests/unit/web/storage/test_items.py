@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -177,6 +177,6 @@ def test_what_was_deleted_is_nowhere_in_the_file(tmp_path: Path) -> None:
 
 
 async def test_items_are_shown_as_they_were_encoded() -> None:
-    values = [{"id": "1", "text": "ö\n"}, {"id": "2", "n": [1, 2.5, None]}]
+    values: list[dict[str, Any]] = [{"id": "1", "text": "ö\n"}, {"id": "2", "n": [1, 2.5, None]}]
     page = json.loads(b"".join(iter_json(page_json(ItemPage(await encoded(values), has_more=True)))))
     assert page == {"object": "list", "data": values, "first_id": "1", "last_id": "2", "has_more": True}
