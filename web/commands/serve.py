@@ -24,6 +24,9 @@ from web.process.signals import EarlyStop, unwound_by_signals
 from web.process.streams import say
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from runtime.testing.faults import FaultPlan
@@ -48,7 +51,8 @@ def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: 
     chosen, early = begin(ctx, named)
     try:
         plan = fault_plan(chosen)
-        _run(server_options(chosen, partial(find_model, early)), early, plan)
+        with listening_place(chosen) as sockets:
+            _run(server_options(chosen, partial(find_model, early)), sockets, early, plan)
     except CedeError as error:
         raise click.ClickException(str(error)) from None
 
@@ -72,6 +76,13 @@ def begin_log(chosen: Chosen) -> None:
     from web.logs.setup import log_to_stderr
 
     log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
+
+
+def listening_place(chosen: Chosen) -> AbstractContextManager[list[socket.socket]]:
+    """Have the address before a model is downloaded or loaded.  Raises ListenError."""
+    from web.http.listeners import bound_sockets
+
+    return bound_sockets(chosen["host"].value, chosen["port"].value)
 
 
 def find_model(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
@@ -115,7 +126,7 @@ def begin_serving(early: EarlyStop) -> None:
     gc.freeze()
 
 
-def _run(options: ServerOptions, early: EarlyStop, plan: FaultPlan | None) -> None:
+def _run(options: ServerOptions, sockets: Sequence[socket.socket], early: EarlyStop, plan: FaultPlan | None) -> None:
     import trio
 
     from web.server import run_server
@@ -126,7 +137,7 @@ def _run(options: ServerOptions, early: EarlyStop, plan: FaultPlan | None) -> No
 
     progress = LoadingBar() if sys.stderr.isatty() else None
     fittings = fittings_of(plan)
-    run = partial(run_server, options, progress=progress, announce=announce, fittings=fittings)
+    run = partial(run_server, options, sockets, progress=progress, announce=announce, fittings=fittings)
     trio.run(run, clock=fittings.clock)
 
 
