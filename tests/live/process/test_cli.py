@@ -108,10 +108,8 @@ def test_a_port_in_use_is_said_before_a_model_is_looked_for(name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         says = refused_without_torch(name, "--port", str(port), "--model", "org/name")
-    assert says == (
-        f"Error: cannot listen on 127.0.0.1 port {port}: the port is in use; --port names another one, or 0 one that is "
-        "free"
-    )
+    why = "the port is in use; --port names another one, or 0 one that is free"
+    assert says == f"Error: cannot listen on 127.0.0.1 port {port}: {why}"
 
 
 def refused_without_torch(*arguments: str) -> str:
