@@ -176,7 +176,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
 @pytest.mark.parametrize(
     ("case", "says"),
     [
-        ("folder", "neither a folder here nor a hub repository"),
+        ("folder", "there is no folder "),
         ("foreign", "MambaForCausalLM"),
         ("context", "--context 1000000 exceeds"),
         ("draft", "--draft-model has no use with --speculate mtp"),
