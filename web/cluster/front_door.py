@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,13 +19,13 @@ from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.peers import Peers
 from web.cluster.settings import tell_dynamo
 from web.http.hypercorn_config import hypercorn_config
-from web.http.listeners import open_listeners, url_of
+from web.http.listeners import bound_sockets, open_listeners, url_of
 from web.http.transport.serve import serve_connections
 from web.limits import Limits
 from web.process.signals import SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from web.http.asgi import ScopedApp
     from web.options import Cluster
@@ -70,30 +68,8 @@ def run_front_door(cluster: Cluster, door: Door, announce: Callable[[str, str], 
         CedeError: an address cannot be listened on, or the server ended by itself.
     """
     tell_dynamo(cluster, os.environ)
-    with reserved_port(door) as port:
-        run_as_guest(partial(_serve, cluster, Door(door.host, port), announce))
-
-
-@contextmanager
-def reserved_port(door: Door) -> Iterator[int]:
-    """Keep a port for a server that is to listen on it in this scope, and that would not say which one it got.
-
-    Until it listens, which may take seconds, the system would give a free port to any other.  It gives nobody one that
-    a socket is bound to; but who asks for just this one may listen on it, where both sockets let their address be used
-    again.
-
-    Raises:
-        FrontDoorError: nobody can listen there.
-    """
-    with ExitStack() as stack:
-        try:
-            family, kind, protocol, _, address = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)[0]
-            holder = stack.enter_context(closing(socket.socket(family, kind, protocol)))
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.bind(address)
-        except OSError as error:
-            raise FrontDoorError(f"cannot listen on {door.host}, port {door.port}: {error}") from None
-        yield holder.getsockname()[1]
+    with bound_sockets(door.host, door.port) as (first, *_):  # Dynamo's server does not say which port it got
+        run_as_guest(partial(_serve, cluster, Door(door.host, first.getsockname()[1]), announce))
 
 
 async def _serve(cluster: Cluster, door: Door, announce: Callable[[str, str], None]) -> None:
@@ -101,7 +77,10 @@ async def _serve(cluster: Cluster, door: Door, announce: Callable[[str, str], No
     from dynamo.runtime import DistributedRuntime
 
     with trio.open_signal_receiver(*SIGNALS) as signals:
-        async with open_listeners(door.host, cluster.control_port) as listeners, trio.open_nursery() as services:
+        async with (
+            open_listeners(door.host, cluster.control_port, "--control-port") as listeners,
+            trio.open_nursery() as services,
+        ):
             runtime = DistributedRuntime(asyncio.get_running_loop(), cluster.discovery, "tcp", event_plane="zmq")
             stop = trio.Event()
             app = control_app(await from_asyncio(Peers.open(runtime, cluster.namespace)), stop)

@@ -98,7 +98,6 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
         engine=_engine_config(chosen, load.slots, access, diagnostics),
         tiers=chosen.config(TierOptions),
         cache=chosen.config(CacheConfig),
-        listening=listening,
         entrance=Entrance(
             tls=tls,
             keys=keys,

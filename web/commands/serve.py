@@ -24,7 +24,9 @@ from web.process.failures import said_in_a_line
 from web.process.signals import EarlyStop, exit_now, unwound_by_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import socket
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from runtime.testing.faults import FaultPlan
@@ -50,7 +52,8 @@ def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: 
     chosen, log, early = begin(ctx, named)
     with said_behind(log):
         plan = fault_plan(chosen)
-        _run(server_options(chosen, partial(find_model, early)), log, early, plan)
+        with listening_place(chosen) as sockets:
+            _run(server_options(chosen, partial(find_model, early)), sockets, log, early, plan)
 
 
 def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, LineHandler, EarlyStop]:
@@ -89,6 +92,13 @@ def said_behind(log: LineHandler) -> Iterator[None]:
         if log.is_stalled:  # so would be the stream that the error is to be written to
             exit_now(1)
         raise
+
+
+def listening_place(chosen: Chosen) -> AbstractContextManager[list[socket.socket]]:
+    """Have the address before a model is downloaded or loaded.  Raises ListenError."""
+    from web.http.listeners import bound_sockets
+
+    return bound_sockets(chosen["host"].value, chosen["port"].value)
 
 
 def find_model(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
@@ -132,7 +142,13 @@ def begin_serving(early: EarlyStop) -> None:
     gc.freeze()
 
 
-def _run(options: ServerOptions, log: LineHandler, early: EarlyStop, plan: FaultPlan | None) -> None:
+def _run(
+    options: ServerOptions,
+    sockets: Sequence[socket.socket],
+    log: LineHandler,
+    early: EarlyStop,
+    plan: FaultPlan | None,
+) -> None:
     import trio
 
     from web.server import run_server
@@ -143,7 +159,7 @@ def _run(options: ServerOptions, log: LineHandler, early: EarlyStop, plan: Fault
 
     progress = LoadingBar() if sys.stderr.isatty() else None
     fittings = fittings_of(plan)
-    run = partial(run_server, options, progress=progress, announce=announce, fittings=fittings)
+    run = partial(run_server, options, sockets, progress=progress, announce=announce, fittings=fittings)
     trio.run(run, clock=fittings.clock)
 
 

@@ -14,10 +14,22 @@ from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
 from web.commands.options.definitions import WORKER
 from web.commands.options.flags import option_flags
-from web.commands.serve import LoadingBar, begin, begin_serving, fault_plan, find_model, fittings_of, said_behind
+from web.commands.serve import (
+    LoadingBar,
+    begin,
+    begin_serving,
+    fault_plan,
+    find_model,
+    fittings_of,
+    listening_place,
+    said_behind,
+)
 from web.options import Cluster
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Sequence
+
     from runtime.testing.faults import FaultPlan
     from web.logs.handler import LineHandler
     from web.process.signals import EarlyStop
@@ -51,11 +63,19 @@ def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any
 
             stop_with_parent()
         plan = fault_plan(chosen)
-        options = server_options(chosen, partial(find_model, early))
-        _run(options, chosen.config(Cluster, control_port=0), log, early, plan)
+        with listening_place(chosen) as sockets:
+            options = server_options(chosen, partial(find_model, early))
+            _run(options, sockets, chosen.config(Cluster, control_port=0), log, early, plan)
 
 
-def _run(options: ServerOptions, cluster: Cluster, log: LineHandler, early: EarlyStop, plan: FaultPlan | None) -> None:
+def _run(
+    options: ServerOptions,
+    sockets: Sequence[socket.socket],
+    cluster: Cluster,
+    log: LineHandler,
+    early: EarlyStop,
+    plan: FaultPlan | None,
+) -> None:
     from web.cluster.guest import run_as_guest
     from web.cluster.worker import WorkerFittings
     from web.server import run_server
@@ -67,5 +87,5 @@ def _run(options: ServerOptions, cluster: Cluster, log: LineHandler, early: Earl
         log.say(f"worker {fittings.worker_id} pid {os.getpid()} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None
-    run = partial(run_server, options, progress=progress, announce=announce, fittings=fittings)
+    run = partial(run_server, options, sockets, progress=progress, announce=announce, fittings=fittings)
     run_as_guest(run, fittings.clock)

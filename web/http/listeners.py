@@ -3,51 +3,99 @@
 from __future__ import annotations
 
 import errno
+import socket
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from typing import TYPE_CHECKING
 
 import trio
 
 from runtime.errors import CedeError
+from runtime.log_text import MAX_LITERAL, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
+
+BACKLOG = 0xFFFF  # connections that may wait to be accepted; the system's own bound is below that
 
 
 class ListenError(CedeError):
     """The address cannot be listened on, or not with that certificate; the message says why."""
 
 
-@asynccontextmanager
-async def open_listeners(host: str, port: int) -> AsyncIterator[Sequence[trio.SocketListener]]:
-    """Open listening sockets and close them at the end.
+@contextmanager
+def bound_sockets(host: str, port: int, flag: str = "--port") -> Iterator[list[socket.socket]]:
+    """Have an address while the scope lasts, and accept nothing there yet: whoever connects is refused.
 
-    They are opened before the model is loaded, so that a wrong address is known at once.  A name such as `localhost`
-    may have several addresses.  With port 0 each would get a port of its own, and clients are told of one, so only the
-    first address is listened on.
+    So a server whose model takes minutes to load knows at once that it cannot be reached, and nobody waits for it in
+    the meantime.  A name such as `localhost` may have several addresses.  With port 0 each would get a port of its own,
+    and clients are told of one, so only the first address is taken.
+
+    The system gives nobody else a port that a socket is bound to.  But who asks for just this one may listen on it
+    first, since both sockets let their address be used again, as is needed after a restart.
 
     Args:
         host: a name or an address.
         port: 0 for a free one.
+        flag: the option that says which.
+
+    Raises:
+        ListenError: the address cannot be had.
+    """
+    with ExitStack() as stack, _explained(host, port, flag):
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        sockets = []
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            if sockets and port == 0:
+                break
+            bound = stack.enter_context(closing(socket.socket(family, kind, protocol)))
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            bound.bind(address)
+            sockets.append(bound)
+        owned = stack.pop_all()
+    with owned:
+        yield sockets
+
+
+def listen(sockets: Sequence[socket.socket]) -> list[trio.SocketListener]:
+    """Begin to accept connections on bound sockets, which stay with whoever has bound them.
+
+    Raises:
+        ListenError: somebody else listens there by now.
+    """
+    for bound in sockets:
+        host, port, *_ = bound.getsockname()
+        with _explained(host, port, "--port"):
+            bound.listen(BACKLOG)
+    return [trio.SocketListener(trio.socket.from_stdlib_socket(bound)) for bound in sockets]
+
+
+@asynccontextmanager
+async def open_listeners(host: str, port: int, flag: str = "--port") -> AsyncIterator[list[trio.SocketListener]]:
+    """Listen while the scope lasts: `bound_sockets` and `listen` at once, for a server that has nothing to load.
 
     Raises:
         ListenError: the address cannot be listened on.
     """
+    with bound_sockets(host, port, flag) as sockets:
+        yield listen(sockets)
+
+
+@contextmanager
+def _explained(host: str, port: int, flag: str) -> Iterator[None]:
+    """Say on one line what is the matter with an address, and what would help."""
     try:
-        listeners = await trio.open_tcp_listeners(port, host=host)
-    except OSError as error:
-        why = "the port is in use" if error.errno == errno.EADDRINUSE else error.strerror or str(error)
-        raise ListenError(f"cannot listen on {host} port {port}: {why}") from error
-    try:
-        while port == 0 and len(listeners) > 1:
-            await listeners.pop().aclose()
-        yield listeners
-    finally:
-        for listener in listeners:
-            with trio.CancelScope(shield=True):
-                await listener.aclose()
+        yield
+    except (OSError, UnicodeError) as error:  # the latter is of a name that no machine can have
+        why = {
+            errno.EADDRINUSE: f"the port is in use; {flag} names another one, or 0 one that is free",
+            errno.EACCES: f"the system does not allow it; {flag} names another port, such as one above 1023",
+            errno.EADDRNOTAVAIL: "this machine has no such address (--host)",
+        }.get(getattr(error, "errno", None) or 0, getattr(error, "strerror", None) or str(error))
+        raise ListenError(f"cannot listen on {shortened(host, MAX_LITERAL)} port {port}: {why}") from error
 
 
 def tls_context(certfile: Path, keyfile: Path | None) -> ssl.SSLContext:

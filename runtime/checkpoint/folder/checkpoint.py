@@ -12,6 +12,7 @@ from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import folder_fingerprint, read_shards
 from runtime.checkpoint.folder.tokenizer_file import read_tokenizer_file
 from runtime.checkpoint.json_fields import read_object, read_optional_object
+from runtime.checkpoint.unreadable import unreadable
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class FolderCheckpoint:
         except FileNotFoundError:
             return _default_template(self._tokenizer_config.get("chat_template"))
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{path}: cannot be read: {error}") from error
+            raise unreadable(path, "text", error) from error
 
     def pooling(self) -> str | None:
         """Return what the settings of sentence-transformers say, where there are any."""

@@ -12,6 +12,7 @@ from runtime.checkpoint.fingerprint import hash_files
 from runtime.checkpoint.folder.plain import ITEM_BYTES, PlainTensor
 from runtime.checkpoint.json_fields import read_object
 from runtime.checkpoint.mtp_layout import BESIDE, DEEPSEEK
+from runtime.checkpoint.unreadable import unreadable
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def read_shard(path: Path) -> dict[str, PlainTensor]:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        raise unreadable(path, "safetensors file", error) from error
     for name, entry in header.items():
         if name != "__metadata__" and entry["dtype"] not in ITEM_BYTES:
             raise CheckpointError(f"{path.name}: {name} has numbers of the type {entry['dtype']}, which are not read")
@@ -108,7 +109,7 @@ def _check_readable(path: Path) -> None:
         with safe_open(path, framework="numpy"):
             pass
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        raise unreadable(path, "safetensors file", error) from error
 
 
 def _spans(path: Path) -> tuple[int, list[tuple[int, int]]]:

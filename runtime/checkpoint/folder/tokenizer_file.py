@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tokenizers
 
+from runtime.checkpoint.unreadable import unreadable
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def read_tokenizer_file(path: Path) -> tokenizers.Tokenizer:
         text = path.read_text(encoding="utf-8")
         _check(path, json.loads(text))
     except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        raise unreadable(path, "JSON", error) from error
     try:
         backend = tokenizers.Tokenizer.from_str(text)
         backend.no_truncation()

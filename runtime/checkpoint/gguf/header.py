@@ -30,6 +30,7 @@ from gguf.constants import (
 )
 
 from runtime.checkpoint.gguf.metadata import Metadata
+from runtime.checkpoint.unreadable import unreadable
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Reader(path, data).header()
     except (OSError, ValueError) as error:  # an empty file cannot be mapped
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        raise unreadable(path, "GGUF file", error) from error
 
 
 class _Reader:
@@ -134,7 +135,7 @@ class _Reader:
     def _check_version(self) -> None:
         magic, version = self._number("I", "the magic number"), self._number("I", "the version")
         if magic != GGUF_MAGIC:
-            raise self._error("is not a GGUF file")
+            raise unreadable(self._path, "GGUF file", ValueError("it begins otherwise"))
         if version & 0xFFFF == 0:
             raise self._error("is big-endian, and only little-endian files are read")
         if version not in VERSIONS:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.live.server import PATIENCE, wait_for
-from web.cluster.front_door import Door, reserved_port
 from web.cluster.settings import ADDRESSES, LOOPBACK
+from web.http.listeners import bound_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +61,10 @@ def etcd(folder: Path) -> Iterator[Etcd]:
     if program is None:
         pytest.skip("etcd is not installed")
     # Its own client would not find a port that it chose itself.
-    with reserved_port(Door(LOOPBACK, 0)) as port, _running(program, folder, f"http://{LOOPBACK}:{port}") as store:
-        yield store
+    with bound_sockets(LOOPBACK, 0) as (bound,):
+        url = f"http://{LOOPBACK}:{bound.getsockname()[1]}"
+        with _running(program, folder, url) as store:
+            yield store
 
 
 @contextmanager

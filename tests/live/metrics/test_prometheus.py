@@ -14,7 +14,7 @@ import pytest
 
 from tests.live.metrics.deployed import ALERTS, NAME, dashboard_expressions, exposed
 from tests.live.server import PATIENCE, ROOT, Server, wait_for
-from web.cluster.front_door import Door, reserved_port
+from web.http.listeners import bound_sockets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,14 +45,14 @@ def prometheus(server: Server, folder: Path, *rules: Path) -> Iterator[str]:
     files = [str(path) for path in rules]
     config.write_text(json.dumps({"global": often, "rule_files": files, "scrape_configs": [target]}))
     assert PROMETHEUS is not None
-    with reserved_port(Door("127.0.0.1", 0)) as own:
+    with bound_sockets("127.0.0.1", 0) as (own,):
         arguments = [
             *(PROMETHEUS, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"),
-            *(f"--web.listen-address=127.0.0.1:{own}", "--log.level=error"),
+            *(f"--web.listen-address=127.0.0.1:{own.getsockname()[1]}", "--log.level=error"),
         ]
         with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             try:
-                yield f"http://127.0.0.1:{own}"
+                yield f"http://127.0.0.1:{own.getsockname()[1]}"
             finally:
                 process.terminate()
 

@@ -100,15 +100,27 @@ def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
     ],
 )
 def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported(arguments: list[str], says: str) -> None:
-    script = (
-        f"import sys; from web.commands.main import main; sys.modules['torch'] = None; main({['serve', *arguments]!r})"
-    )
+    assert says in refused_without_torch("serve", "--port", "0", *arguments)
+
+
+@pytest.mark.parametrize("name", ["serve", "worker"])
+def test_a_port_in_use_is_said_before_a_model_is_looked_for(name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        says = refused_without_torch(name, "--port", str(port), "--model", "org/name")
+    why = "the port is in use; --port names another one, or 0 one that is free"
+    assert says == f"Error: cannot listen on 127.0.0.1 port {port}: {why}"
+
+
+def refused_without_torch(*arguments: str) -> str:
+    """The last line of a command that fails where there is no torch."""
+    script = f"import sys; from web.commands.main import main; sys.modules['torch'] = None; main({[*arguments]!r})"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=PATIENCE
     )
     assert done.returncode in (1, 2)
     assert "Traceback" not in done.stderr
-    assert says in done.stderr.splitlines()[-1]
+    return done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +176,7 @@ def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subp
 @pytest.mark.parametrize(
     ("case", "says"),
     [
-        ("folder", "neither a folder here nor a hub repository"),
+        ("folder", "there is no folder "),
         ("foreign", "MambaForCausalLM"),
         ("context", "--context 1000000 exceeds"),
         ("draft", "--draft-model has no use with --speculate mtp"),
@@ -201,12 +213,12 @@ import gc
 import web.server
 from web.commands.main import main
 
-async def run_server(options, *, progress, announce, fittings):
+async def run_server(options, sockets, *, progress, announce, fittings):
     announce("http://nowhere")
     print("small:", len(gc.get_objects()) < 5000 < gc.get_freeze_count())
 
 web.server.run_server = run_server
-main(["serve"])
+main(["serve", "--port", "0"])
 """
 
 

@@ -16,7 +16,6 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE
-from web.options import Listening
 from web.server import ServerOptions, run_server
 
 ROOT = Path(__file__).parents[4]
@@ -67,9 +66,9 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
 
     monkeypatch.setattr("web.server.load_model", load_and_replace)
     load = LoadOptions(folder, device="cpu", dtype="float32")
-    options = ServerOptions(load, "test", EngineConfig(load.slots), listening=Listening(port=0))
+    options = ServerOptions(load, "test", EngineConfig(load.slots))
     with pytest.raises(CheckpointError, match="has changed"):
-        await run_server(options, announce=lambda url: pytest.fail(url))
+        await run_server(options, [], announce=lambda url: pytest.fail(url))
 
 
 def test_loading_does_not_import_pytorchs_compiler() -> None:

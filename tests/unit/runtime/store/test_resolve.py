@@ -97,7 +97,7 @@ def test_a_short_name_may_be_a_repository(hub: Mock) -> None:
     assert hub.call_args.args[0] == HubName("Qwen/Qwen3-0.6B")
 
 
-@pytest.mark.parametrize("name", ["nowhere", "/no/such/folder", "./org/name", "../name", "org/name/more", "~/nope"])
+@pytest.mark.parametrize("name", ["nowhere", "org/name/more"])
 def test_what_is_of_no_form_says_which_forms_there_are(name: str, hub: Mock) -> None:
     with pytest.raises(CheckpointError, match=r"is neither a folder here nor a hub repository .*smollm2"):
         resolve_model(name)
@@ -151,9 +151,51 @@ def test_another_file_is_no_model(touch: Callable[..., Path]) -> None:
 
 @pytest.mark.parametrize("name", ["gone.gguf", "folder/gone.gguf", "/folder/gone.GGUF"])
 def test_a_gguf_file_that_is_not_there_is_not_asked_of_the_hub(name: str, hub: Mock) -> None:
-    with pytest.raises(CheckpointError, match="there is no such file"):
+    with pytest.raises(CheckpointError, match="there is no "):
         resolve_model(name)
     hub.assert_not_called()
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("./nope", "./nope: there is no such file or folder"),
+        ("../nope", "../nope: there is no such file or folder"),
+        ("nope/", "nope/: there is no such file or folder"),
+        ("~/nope", "~/nope: there is no such file or folder"),
+        ("~who-is/nope", "~who-is/nope: there is no folder ~who-is"),
+        ("/no/such/folder", "/no/such/folder: there is no folder /no"),
+        ("./modles/small", "./modles/small: there is no folder modles; is models meant?"),
+        ("./models/smal", "./models/smal: there is no such file or folder; is small meant?"),
+        ("models/qwen/smal", "models/qwen/smal: there is no folder models/qwen"),
+        ("m.ggfu.gguf", "m.ggfu.gguf: there is no such file or folder; is m.gguf meant?"),
+    ],
+)
+def test_a_path_that_leads_to_nothing_is_said_to(
+    name: str, why: str, touch: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, hub: Mock
+) -> None:
+    folder = touch("m.gguf") / "models" / "small"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder.parents[1])
+    with pytest.raises(CheckpointError) as refused:
+        resolve_model(name)
+    assert str(refused.value) == why
+    hub.assert_not_called()
+
+
+def test_what_may_be_a_path_or_a_repository_and_is_neither_is_said_to_be_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: Mock
+) -> None:
+    (tmp_path / "models" / "small").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    hub.side_effect = CheckpointError("models/smal: not loaded from the hub: why")
+    with pytest.raises(CheckpointError) as refused:
+        resolve_model("models/smal")
+    assert str(refused.value) == (
+        "models/smal: not loaded from the hub: why; and here there is no such file or folder; is small meant?"
+    )
+    with pytest.raises(CheckpointError, match=r"why$"):
+        resolve_model("org/name")
 
 
 def test_a_link_to_nothing_is_no_model(tmp_path: Path) -> None:
@@ -163,6 +205,6 @@ def test_a_link_to_nothing_is_no_model(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_path_at_all_is_refused(hub: Mock) -> None:
-    for name in ("x" * 5000, "a\0b"):
+    for name in ("x" * 5000, "a\0b", "./a\0b"):
         with pytest.raises(CheckpointError, match="is neither a folder here"):
             resolve_model(name)

@@ -47,7 +47,7 @@ def test_there_are_never_more_requests_than_the_key_may_have_and_no_place_is_los
 def test_each_key_has_places_of_its_own() -> None:
     usage, key = KeyUsage(Clock()), key_of(requests=1)
     other = ApiKey(digest_of(b"sk-2"), "bob", limits=KeyLimits(requests=1))
-    with usage.admit(key), usage.admit(other), pytest.raises(RateLimited, match="alice may have 1 requests"):
+    with usage.admit(key), usage.admit(other), pytest.raises(RateLimited, match="alice may have 1 request at a time"):
         usage.admit(key).__enter__()
 
 

@@ -75,7 +75,7 @@ def test_a_folder_of_hugging_face_may_hold_gguf_files_too(folder: Path) -> None:
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "model.bin").write_bytes(b"PK" * 100)
-    with pytest.raises(CheckpointError, match=r"model\.bin: is not a GGUF file"):
+    with pytest.raises(CheckpointError, match=r"model\.bin: cannot be read: it is no GGUF file"):
         _ = open_checkpoint(tmp_path / "model.bin").config
 
 

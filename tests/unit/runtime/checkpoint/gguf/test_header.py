@@ -96,7 +96,7 @@ def test_version_2_is_read_and_so_is_another_alignment(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "is not a GGUF file": RawFile(magic=b"GGML"),
+    "it is no GGUF file": RawFile(magic=b"GGML"),
     "is of version 1 of GGUF": RawFile(version=1),
     "is of version 4 of GGUF": RawFile(version=4),
     "is big-endian": RawFile(version=3 << 24),
