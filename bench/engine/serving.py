@@ -19,6 +19,7 @@ import subprocess
 import sys
 from contextlib import asynccontextmanager
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import httpx
@@ -27,7 +28,7 @@ import trio
 from actors.config import EngineConfig
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
 STEP_SECONDS = EngineConfig(slots=1).step_seconds
 """Seconds that a step should take beside neighbours."""
@@ -104,10 +105,15 @@ async def measure(url: str, rounds: int, tokens: int) -> None:
 
 
 @asynccontextmanager
-async def open_server(*arguments: str) -> AsyncIterator[str]:
-    """Start `cede serve` on a free port, yield its URL, and stop it at the end."""
+async def open_server(*arguments: str, environment: Mapping[str, str] = MappingProxyType({})) -> AsyncIterator[str]:
+    """Start `cede serve` on a free port, yield its URL, and stop it at the end.
+
+    Args:
+        arguments: of the command line.
+        environment: what its environment says beside this one's.
+    """
     command = [sys.executable, "-m", "web", "serve", "--port", "0", "--log-level", "warning", *arguments]
-    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, env=dict(os.environ))
+    process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE, env={**os.environ, **environment})
     try:
         assert process.stdout is not None
         announced = (await process.stdout.receive_some()).decode()

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 
 from tests.live.server import ANNOUNCEMENT, DEFAULTS, PATIENCE, ROOT, Server, wait_for
-from web.commands.main import GOMP_SPINCOUNT, main
+from web.commands.main import main
 from web.fittings import Fittings
+from web.process.torch_settings import TORCH_SETTINGS
 
 if TYPE_CHECKING:
     import signal
@@ -44,7 +45,8 @@ def _forks() -> ForkServerContext:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(paths))
         patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setenv("GOMP_SPINCOUNT", GOMP_SPINCOUNT)  # read when torch is loaded
+        for name, value in TORCH_SETTINGS.items():  # read when torch is loaded
+            patch.setenv(name, value)
         patch.setenv("OMP_NUM_THREADS", "1")
         forkserver.ensure_running()
     return context

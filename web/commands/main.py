@@ -1,6 +1,6 @@
 """The command line.
 
-Torch is not imported before `main` has set what its OpenMP runtime reads once, at load.
+Torch is not imported before `main` has set what the libraries below it read once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,10 @@ from web.commands.serve import serve
 from web.commands.top.command import top
 from web.commands.worker import worker
 from web.process.streams import open_closed_streams
+from web.process.torch_settings import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-# GNU OpenMP spins at its barriers, without end by default: with the event loop busy on one of two cores, a small
-# product went from 0.5 ms to 8 ms, a scheduler tick.  Too short a spin lets threads fall asleep between products.
-# Where another program always keeps a core busy, 1000 is better (bench/LOG.md).
-GOMP_SPINCOUNT = "10000"
-
 
 SECTIONS: dict[str, tuple[click.Command, ...]] = {
     "Serve": (serve, config, keys, kv, doctor),
@@ -134,9 +129,7 @@ def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> Non
 )
 def main() -> None:
     """Serve a language model, and give the accelerator back the moment nobody is listening."""
-    os.environ.setdefault("GOMP_SPINCOUNT", GOMP_SPINCOUNT)
-    # A prompt is encoded in the thread that asks for it: a pool would have a thread on every core beside the device's.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    settle(os.environ)
 
 
 for _section in SECTIONS.values():

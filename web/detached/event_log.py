@@ -7,6 +7,9 @@ import trio
 from web.bodies.page_buffer import PageBuffer
 from web.bodies.stream_body import StreamBody
 
+FRAME_BYTES = 56
+"""Of an event beside its bytes: the object's head, what its size is rounded up to, and its place in the list."""
+
 
 class EventLog:
     """Events in the order of their numbers, which begin at 0, each encoded.  One task adds them; any number read.
@@ -31,6 +34,11 @@ class EventLog:
     def __len__(self) -> int:
         """Return the number of events."""
         return len(self._frames)
+
+    @property
+    def held(self) -> int:
+        """Bytes that all events take."""
+        return self.size + FRAME_BYTES * len(self._frames)
 
     def write(self, data: bytes) -> None:
         """Add the next events, each whole."""

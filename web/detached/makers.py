@@ -72,7 +72,7 @@ class StreamMaker:
             else:
                 cut = backlog.error
                 log.write(b"".join(writer.write(event if cut is None else Failed(event.index, cut))))
-            backlog.hold(log.size)
+            backlog.hold(log.held)
         if writer.failed:
             request.cancel(CancelReason.FAULT)  # no use in finishing the other choices
 

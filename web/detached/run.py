@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,7 +71,12 @@ class Changes:
             self._tell(change, run.status())
 
 
-@dataclass(eq=False)
+RUN_BYTES = 2560
+"""What is kept of a request beside the events of its answer: this object with what belongs to it, its id, and what its
+client said of its fate (`tests/unit/web/detached/test_kept.py` looks)."""
+
+
+@dataclass(eq=False, slots=True)
 class Run:
     """A request from its admission until its answer is dropped.
 
@@ -84,13 +90,13 @@ class Run:
         keep_seconds: how long the log is kept when the request has ended.
         error: what it ended with in place of an answer that is sent whole.
         ended: set once its answer is complete, and nothing of it runs.
-        keeping: scope of the wait in which the log is kept.
         changes: is told what happens to it.
         readers: how many read it now.
         attaches: how many came after its beginning.
         unread_tokens: that were generated since the last of them left.
         detached_at: seconds since the epoch at which the last left; None while somebody reads, or nobody ever did.
         kept_until: seconds since the epoch; None while it runs.
+        over_at: the same on Trio's clock; never while it runs.
     """
 
     id: str
@@ -103,14 +109,24 @@ class Run:
     keep_seconds: float = 0.0
     error: CedeError | None = None
     ended: trio.Event = field(default_factory=trio.Event)
-    keeping: trio.CancelScope = field(default_factory=trio.CancelScope)
     changes: Changes = field(default_factory=Changes)
     readers: int = 0
     attaches: int = 0
     unread_tokens: int = 0
     detached_at: float | None = None
     kept_until: float | None = None
+    over_at: float = math.inf
     _readers_changed: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
+
+    @property
+    def held(self) -> int:
+        """Bytes that it takes."""
+        return RUN_BYTES + self.log.held
+
+    def keep_until(self, now: float) -> None:
+        """Note when its time is over, which begins `now`, on Trio's clock."""
+        self.over_at = now + self.keep_seconds
+        self.kept_until = time.time() + self.keep_seconds
 
     def status(self) -> RunStatus:
         """Return it as a frozen snapshot."""

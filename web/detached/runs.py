@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +13,7 @@ from actors.core.receipts import CancelReason
 from runtime.errors import RequestError, ShuttingDown, Unavailable
 from web.detached.event_log import EventLog
 from web.detached.hang_up import Followed, heed_hang_ups
+from web.detached.kept import KeptRuns
 from web.detached.run import Changes, Run
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class RunBounds:
     Attributes:
         running: how many run at a time, whether they have a client now or not.
         timeout: seconds for which one goes on without a reader.
-        kept_bytes: of the answers of those that have ended; that of one that runs is unread (`--max-answer`).
+        kept_bytes: that those take which have ended; the answer of one that runs is unread (`--max-answer`).
         tokens: that one generates without a reader.
         grace: the longest `grace_s` that may be asked for, where it is the client's patience and not a bound.
         keep: the longest `keep_s`.
@@ -147,7 +147,7 @@ class Runs:
         self._engine = engine
         self._nursery = nursery
         self._running: dict[str, Run] = {}
-        self._kept: dict[str, Run] = {}  # those that have ended, in the order of their ends
+        self._kept = KeptRuns(bounds.kept_bytes, self.changes)
         self._closed = False
 
     async def start(
@@ -195,17 +195,17 @@ class Runs:
     def __iter__(self) -> Iterator[Run]:
         """Yield those that run, and then those that are kept, each kind in the order of their beginnings or ends."""
         yield from list(self._running.values())
-        yield from list(self._kept.values())
+        yield from self._kept
 
     def statistics(self) -> RunStatistics:
         """Return what is there now."""
-        running, kept = self._running.values(), self._kept.values()
+        running = self._running.values()
         return RunStatistics(
             len(running),
             sum(not run.readers for run in running),
             sum(run.readers for run in self),
-            len(kept),
-            sum(run.log.size for run in kept),
+            len(self._kept),
+            self._kept.nbytes,
             self.changes.attaches,
         )
 
@@ -217,14 +217,14 @@ class Runs:
     async def forget(self, run: Run) -> None:
         """Cancel a request, unless it has ended, and drop its answer."""
         await self.cancel(run)
-        run.keeping.cancel()
+        self._kept.drop(run)
 
     def drop(self, request_id: str, key: ApiKey | None) -> bool:
         """Drop the answer of a request that has ended, if it is for the key to cancel; return whether there is one."""
         run = self._kept.get(request_id)
         if run is None or not (key is None or key.may_see(run.owner)):
             return False
-        run.keeping.cancel()
+        self._kept.drop(run)
         return True
 
     def close(self) -> None:
@@ -232,8 +232,12 @@ class Runs:
         self._closed = True
         for run in self._running.values():
             self._engine.cancel(run.id, CancelReason.SHUTDOWN)
-        for run in self:
-            run.keeping.cancel()
+        for run in self._kept:
+            self._kept.drop(run)
+
+    async def drop_in_time(self) -> None:
+        """Drop each answer when its time is over; ends by being cancelled."""
+        await self._kept.drop_in_time()
 
     # --- the tasks ----------------------------------------------------------------------------------------------------
 
@@ -245,7 +249,7 @@ class Runs:
         place: ExitStack,
         task_status: trio.TaskStatus[None],
     ) -> None:
-        """Run one request to its end; its answer is kept by another task, so that all else of it is gone."""
+        """Run one request to its end, and have its answer kept."""
         refusal: CedeError | None = None
         try:
             backlog = self._engine.unread.backlog(f"answer of {run.id}", gathering=True, request_id=run.id)
@@ -269,11 +273,8 @@ class Runs:
             del self._running[run.id]
             run.log.end()
             run.ended.set()
-        run.kept_until = time.time() + run.keep_seconds
-        self._kept[run.id] = run
-        self.changes.happened("kept", run)
-        self._bound_kept()
-        self._nursery.start_soon(self._keep, run)
+        if not self._closed:
+            self._kept.keep(run)
 
     async def _follow(self, run: Run, request: Request, maker: Maker, backlog: Backlog) -> None:
         async with trio.open_nursery() as nursery:
@@ -287,30 +288,16 @@ class Runs:
                 maker.fail()
             nursery.cancel_scope.cancel()
 
-    async def _keep(self, run: Run) -> None:
-        """Keep the answer of one that has ended for a while."""
-        with run.keeping:
-            await trio.sleep(run.keep_seconds)
-        self._kept.pop(run.id, None)
-        self.changes.happened("dropped", run)
-
-    def _bound_kept(self) -> None:
-        """Drop the answers of those that ended first, while there are too many."""
-        kept = [run for run in self._kept.values() if not run.keeping.cancel_called]
-        size = sum(run.log.size for run in kept)
-        for run in kept:
-            if size <= self.bounds.kept_bytes:
-                break
-            size -= run.log.size
-            run.keeping.cancel()
-
 
 @asynccontextmanager
 async def open_runs(engine: Engine, bounds: RunBounds) -> AsyncIterator[Runs]:
     """Requests may outlive their clients while the scope lasts; at its end they are cancelled."""
-    async with trio.open_nursery() as nursery:
-        runs = Runs(engine, nursery, bounds)
-        try:
-            yield runs
-        finally:
-            runs.close()
+    async with trio.open_nursery() as keeping:
+        async with trio.open_nursery() as nursery:
+            runs = Runs(engine, nursery, bounds)
+            keeping.start_soon(runs.drop_in_time)
+            try:
+                yield runs
+            finally:
+                runs.close()
+        keeping.cancel_scope.cancel()

@@ -90,14 +90,14 @@ class Embedder:
                 priority=asked.priority,
             )
             async with self._responder.open(request) as running:
-                vectors += await _vectors(running, len(prompts), backlog)
-        if asked.normalise:
-            vectors = [normalised(vector) for vector in vectors]
+                vectors += await _vectors(running, len(prompts), backlog, normalise=asked.normalise)
         return await paged_json_response(asked.answer(vectors), backlog, self._responder.write_bytes)
 
 
-async def _vectors(request: Request, inputs: int, backlog: Backlog) -> list[array[float]]:
+async def _vectors(request: Request, inputs: int, backlog: Backlog, *, normalise: bool) -> list[array[float]]:
     """Return the vectors of a slice; the backlog counts their bytes until they are sent.
+
+    Each is normalised as it comes: those of all slices at once would keep everybody else waiting.
 
     Raises:
         CedeError: one failed or was cancelled, or too much waits to be sent.
@@ -111,7 +111,7 @@ async def _vectors(request: Request, inputs: int, backlog: Backlog) -> list[arra
         except CedeError:
             request.cancel(CancelReason.FAULT)  # no use in reading the other inputs
             raise
-        found[event.index] = vector
+        found[event.index] = normalised(vector) if normalise else vector
         backlog.hold(backlog.held + len(vector) * vector.itemsize)
     backlog.check()
     return [found[index] for index in range(inputs)]

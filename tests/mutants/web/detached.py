@@ -43,4 +43,11 @@ MUTANTS = (
         "            if self._run.unread_tokens > self._most_tokens and self._run.readers:\n",
         (f"{UNIT}/test_hang_up.py",),
     ),
+    Mutant(
+        "an answer that is kept counts as its events alone",
+        "web/detached/run.py",
+        "        return RUN_BYTES + self.log.held\n",
+        "        return self.log.size\n",
+        (f"{UNIT}/test_kept.py",),
+    ),
 )

@@ -103,7 +103,7 @@ class StoryMaker:
             self.story.events.append(event)
             self.story.times.append(trio.current_time())
             log.write(b"%d of %s\n\n" % (len(log), self.story.asked.id.encode()))
-            backlog.hold(log.size)
+            backlog.hold(log.held)
 
     def fail(self) -> None:
         """Say that this cannot be."""

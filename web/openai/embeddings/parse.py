@@ -8,7 +8,7 @@ from base64 import b64encode
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from web.bodies.json_encoding import LazyJsonArray
+from web.bodies.json_encoding import LazyJsonArray, SelfEncoding
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
@@ -19,7 +19,7 @@ from web.limits import MAX_PROMPTS
 from web.openai.embeddings.schema import HINTS, UNSUPPORTED, EmbeddingBody
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from runtime.loading.served import ServedModel
 
@@ -55,16 +55,23 @@ def _answer(
     vectors: Sequence[array[float]], *, name: str, pooling: str, tokens: int, in_base64: bool
 ) -> dict[str, Any]:
     data = [
-        {"object": "embedding", "index": index, "embedding": _base64(vector) if in_base64 else LazyJsonArray(vector)}
+        {"object": "embedding", "index": index, "embedding": _Base64(vector) if in_base64 else LazyJsonArray(vector)}
         for index, vector in enumerate(vectors)
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": name, "usage": usage, "cede": {"pooling": pooling}}
 
 
-def _base64(vector: array[float]) -> str:
-    """Return the numbers as float32 in little-endian order, in base64."""
-    if sys.byteorder == "big":
-        vector = array("f", vector)
-        vector.byteswap()
-    return b64encode(vector.tobytes()).decode()
+class _Base64(SelfEncoding):
+    """Numbers as float32 in little-endian order, in base64; encoded when their turn comes."""
+
+    def __init__(self, vector: array[float]) -> None:
+        self._vector = vector
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the whole string."""
+        vector = self._vector
+        if sys.byteorder == "big":
+            vector = array("f", vector)
+            vector.byteswap()
+        yield b'"%s"' % b64encode(vector.tobytes())

@@ -84,7 +84,7 @@ class Making:
             else:
                 for made in self._events.of(event):
                     _tell(log, made)
-            backlog.hold(log.size + len(self._events))
+            backlog.hold(log.held + len(self._events))
 
     def fail(self) -> None:
         """Let the response end with an error of the server's own."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,12 +20,12 @@ from web.commands.options.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LONG = "x" * 100_000
 SHORT = 3000
 """Characters of an error with its usage."""
 
+ROOT = Path(__file__).parents[4]
 FOR_PEOPLE = ("prompt_toolkit", "markdown_it", "web.commands.client.connection")
 """What only the commands for people need."""
 
@@ -119,3 +123,44 @@ def test_an_error_steers_no_terminal() -> None:
     shown = CliRunner().invoke(main, ["pull", "nothing\x1b[2J\rhere"]).output
     assert "\\x1b[2J\\rhere" in shown
     assert shown.replace("\n", "").isprintable()
+
+
+CACHES = {"LRU_CACHE_CAPACITY": "128", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "128"}
+TOLD = {"GOMP_SPINCOUNT": "10000", "TOKENIZERS_PARALLELISM": "false"} | CACHES
+SHOWING = f"""
+import json, os, sys
+
+class Showing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            print(json.dumps({{name: os.environ.get(name) for name in {list(TOLD)!r}}}), flush=True)
+            os._exit(0)
+
+sys.meta_path.insert(0, Showing())
+"""
+"""Shows what the environment says when torch is about to be imported, and ends there."""
+
+
+def environment_of_torch(then: str, **given: str) -> dict[str, str]:
+    """What it says where a program imports torch, if it said this at its start."""
+    environment = {name: value for name, value in os.environ.items() if name not in TOLD} | given
+    ended = subprocess.run(
+        [sys.executable, "-c", SHOWING + then], capture_output=True, text=True, env=environment, cwd=ROOT
+    )
+    shown: dict[str, str] = json.loads(ended.stdout.splitlines()[-1])
+    return shown
+
+
+@pytest.mark.parametrize("arguments", [["serve", "--port", "0"], ["worker", "--port", "0"], ["doctor"]])
+def test_the_libraries_below_torch_are_told_what_to_keep_before_it_is_imported(arguments: list[str]) -> None:
+    if arguments[0] == "worker" and find_spec("dynamo") is None:
+        pytest.skip("the cluster's libraries are not installed")
+    then = f"from web.commands.main import main; main({arguments!r})"
+    assert environment_of_torch(then) == TOLD
+    given = {"LRU_CACHE_CAPACITY": "1024", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "7"}
+    assert environment_of_torch(then, **given) == TOLD | given
+
+
+def test_so_they_are_by_a_benchmark_of_the_engine_whose_threads_spin_for_a_shorter_while() -> None:
+    told = environment_of_torch("import bench.engine.models.open_models")
+    assert told == TOLD | {"GOMP_SPINCOUNT": "1000"}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import trio
 
 from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
@@ -15,6 +17,9 @@ from runtime.prompt_rows.wanted import Pooling, PromptOutputs
 from tests.fakes.engine import FakeEngine, FakeRequest, finished, model, posting
 from tests.unit.web.apps import make
 from web.embeddings.inputs import pooling_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PATH = "/v1/embeddings"
 
@@ -85,3 +90,42 @@ async def test_a_hang_up_cancels_the_slice_that_runs() -> None:
 def test_a_server_without_embeddings_says_so() -> None:
     with pytest.raises(RequestError, match="--pooling none"):
         pooling_of(model(pooling=None))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+async def test_others_have_their_turn_between_any_few_vectors(normalize: bool, encoding: str) -> None:
+    turn = 0
+    read_in: dict[int, set[int]] = {}  # the vectors that were read in each turn of a neighbour's
+
+    class Noticed(array):  # type: ignore[type-arg]
+        def __iter__(self) -> Iterator[float]:
+            read_in.setdefault(turn, set()).add(id(self))
+            return super().__iter__()
+
+        def tobytes(self) -> bytes:
+            read_in.setdefault(turn, set()).add(id(self))
+            return super().tobytes()
+
+    made = [Noticed("f", [1.0] * 1024) for _ in range(128)]
+    unused = iter(made)
+
+    async def script(request: FakeRequest) -> None:
+        for index in range(len(request.asked.prompts)):
+            request.emit(replace(finished(index, FinishReason.LENGTH, tokens=0), vector=next(unused)))
+
+    async def neighbour() -> None:
+        nonlocal turn
+        while True:
+            await trio.lowlevel.checkpoint()
+            turn += 1
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(neighbour)
+        body = {"input": [[1]] * len(made), "normalize": normalize, "encoding_format": encoding}
+        async with posting(make(FakeEngine(script)), PATH, body) as connection:
+            answer = json.loads(await connection.receive_all())
+        nursery.cancel_scope.cancel()
+    assert len(answer["data"]) == len(made)
+    assert set.union(*read_in.values()) == set(map(id, made))
+    assert max(map(len, read_in.values())) <= 16
