@@ -13,16 +13,32 @@ from hypercorn.protocol.h11 import H2ProtocolAssumedError, H11Protocol
 from web.http.transport.http2 import Http2Protocol
 
 if TYPE_CHECKING:
+    from hypercorn.events import Event
     from hypercorn.protocol.events import Event as StreamEvent
 
-    from web.http.transport.context import ConnectionContext
+    from web.http.transport.context import ConnectionContext, ServerContext
 
 
-class LastRequestConnection(h11.Connection):
-    """h11's, but that bytes behind a request that is to be the last one are ignored (RFC 9112, 9.6).
+TURN_EVENTS = 16
+"""Events that are handled in one turn at most: pieces of a body.  A request begins a turn of its own."""
 
-    To h11 they are an error, which Hypercorn would answer with a 400 in place of what the request is to get.
+
+class H11Connection(h11.Connection):
+    """h11's, but that it gives out events for one turn at a time, and refuses what another may understand otherwise.
+
+    Bytes behind a request that is to be the last one are ignored (RFC 9112, 9.6).  To h11 they are an error, which
+    Hypercorn would answer with a 400 in place of what the request is to get.
     """
+
+    def __init__(self, server: ServerContext) -> None:
+        super().__init__(h11.SERVER, max_incomplete_event_size=server.config.h11_max_incomplete_size)
+        self._left = 0
+        self.is_cut = False
+        """Whether the last turn ended before the events did."""
+
+    def begin_turn(self) -> None:
+        """Let more events be given out."""
+        self._left, self.is_cut = TURN_EVENTS, False
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes, unless no request can come any more."""
@@ -30,8 +46,26 @@ class LastRequestConnection(h11.Connection):
             super().receive_data(data)
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return the next event; none comes behind the last request."""
-        return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
+        """Return the next event; none comes behind the last request, nor when the turn is over.
+
+        Raises:
+            h11.RemoteProtocolError: the request's end is doubtful, since it has a length and chunks (RFC 9112, 6.3).
+        """
+        if self.their_state is h11.MUST_CLOSE:
+            return h11.NEED_DATA
+        if self._left <= 0:
+            self.is_cut = True
+            return h11.NEED_DATA
+        self._left -= 1
+        event = super().next_event()
+        if event is h11.PAUSED:  # what comes behind it is another request's
+            self._left = 0
+        elif isinstance(event, h11.Request) and _FRAMINGS <= {name for name, _ in event.headers}:
+            raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding", error_status_hint=400)
+        return event
+
+
+_FRAMINGS = {b"content-length", b"transfer-encoding"}
 
 
 class Http1Protocol(H11Protocol):
@@ -53,9 +87,21 @@ class Http1Protocol(H11Protocol):
             context.local,
             context.send,
         )
-        self.connection = LastRequestConnection(
-            h11.SERVER, max_incomplete_event_size=server.config.h11_max_incomplete_size
-        )
+        self._share = server.share
+        self.connection: H11Connection = H11Connection(server)
+
+    async def handle(self, event: Event) -> None:
+        """Handle received bytes, a turn's worth at a time."""
+        if not isinstance(event, RawData):
+            await super().handle(event)
+            return
+        self.connection.receive_data(event.data)
+        more = True
+        while more:
+            await self._share.turn()
+            self.connection.begin_turn()
+            await self._handle_events()
+            more = self.connection.is_cut
 
     async def stream_send(self, event: StreamEvent) -> None:
         """Send a part of a response; one that does not wait for the request's body says that the connection ends.
