@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,18 +24,27 @@ TURN_EVENTS = 16
 """Events that are handled in one turn at most: pieces of a body.  A request begins a turn of its own."""
 
 
+_ODD_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
+"""Matches the end of a line without its CR, and a line that goes on in the next: some parsers see other lines there."""
+
+
 class H11Connection(h11.Connection):
-    """h11's, but that it gives out events for one turn at a time, and refuses what another may understand otherwise.
+    """h11's, but that it gives out events for one turn at a time, and says whose end is doubtful.
 
     Bytes behind a request that is to be the last one are ignored (RFC 9112, 9.6).  To h11 they are an error, which
     Hypercorn would answer with a 400 in place of what the request is to get.
+
+    Attributes:
+        is_cut: whether the last turn ended before the events did.
+        is_doubtful: whether the latest request's head may be understood otherwise by a proxy, so that what comes behind
+            it may not be a request: it has a length and chunks, of which h11 takes the chunks (RFC 9112, 6.3), or lines
+            of an odd form.  What is doubtless wrong h11 refuses.
     """
 
     def __init__(self, server: ServerContext) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=server.config.h11_max_incomplete_size)
         self._left = 0
-        self.is_cut = False
-        """Whether the last turn ended before the events did."""
+        self.is_cut = self.is_doubtful = False
 
     def begin_turn(self) -> None:
         """Let more events be given out."""
@@ -46,26 +56,22 @@ class H11Connection(h11.Connection):
             super().receive_data(data)
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return the next event; none comes behind the last request, nor when the turn is over.
-
-        Raises:
-            h11.RemoteProtocolError: the request's end is doubtful, since it has a length and chunks (RFC 9112, 6.3).
-        """
+        """Return the next event; none comes behind the last request, nor when the turn is over."""
         if self.their_state is h11.MUST_CLOSE:
             return h11.NEED_DATA
         if self._left <= 0:
             self.is_cut = True
             return h11.NEED_DATA
         self._left -= 1
+        before, _ = self.trailing_data if self.their_state is h11.IDLE else (b"", False)
         event = super().next_event()
         if event is h11.PAUSED:  # what comes behind it is another request's
             self._left = 0
-        elif isinstance(event, h11.Request) and _FRAMINGS <= {name for name, _ in event.headers}:
-            raise h11.RemoteProtocolError("both Content-Length and Transfer-Encoding", error_status_hint=400)
+        elif isinstance(event, h11.Request):
+            head = before[: len(before) - len(self.trailing_data[0])]
+            framings = {name for name, _ in event.headers} & {b"content-length", b"transfer-encoding"}
+            self.is_doubtful = len(framings) > 1 or _ODD_LINE.search(head) is not None
         return event
-
-
-_FRAMINGS = {b"content-length", b"transfer-encoding"}
 
 
 class Http1Protocol(H11Protocol):
@@ -107,10 +113,10 @@ class Http1Protocol(H11Protocol):
         """Send a part of a response; one that does not wait for the request's body says that the connection ends.
 
         It does end then, since what comes next would be the rest of that body.  A client that is not told sends its
-        next request, and loses it (RFC 9112, 9.6).
+        next request, and loses it (RFC 9112, 9.6).  It ends, too, where the request's own end is doubtful.
         """
-        body_is_missing = self.connection.their_state is h11.SEND_BODY
-        if isinstance(event, Response) and event.status_code >= 200 and body_is_missing:
+        is_last = self.connection.their_state is h11.SEND_BODY or self.connection.is_doubtful
+        if isinstance(event, Response) and event.status_code >= 200 and is_last:
             event = replace(event, headers=[*event.headers, (b"connection", b"close")])
         await super().stream_send(event)
 
