@@ -41,8 +41,9 @@ class LoopShare:
                 await trio.sleep_until(self._free_at)
 
     def charge(self, seconds: float) -> None:
-        """Count seconds as taken."""
-        self._free_at = max(self._free_at, trio.current_time() - CREDIT) + (1 + REST) * seconds
+        """Count the seconds until now as taken."""
+        earliest = trio.current_time() - seconds - CREDIT
+        self._free_at = max(self._free_at, earliest) + (1 + REST) * seconds
 
     @coroutine
     def charged(self, task: Coroutine[Any, Any, T], is_over: Callable[[], bool] = lambda: False) -> Generator[Any, Any, T]:
