@@ -26,7 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
-from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.events import Closed, Event, RawData
 from hypercorn.typing import ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr, repr_socket_addr
 
@@ -72,8 +72,8 @@ class Connection:
         self._stream = stream
         self._socket = socket_of(stream)
         self._scope = trio.CancelScope()
-        self._tasks = ConnectionTaskGroup()
         self._idle_timer = IdleTimer(server.config.keep_alive_timeout)
+        self._tasks = ConnectionTaskGroup(self._idle_timer, server.share)
         self._received = ByteQueue()
         self._writer = Writer(
             stream,
@@ -92,7 +92,8 @@ class Connection:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._writer.run)
-                    await self._serve()
+                    await self._server.share.turn()
+                    await self._server.share.charged(self._serve())
                     nursery.cancel_scope.cancel()
         except* (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             pass  # the client has gone, or the connection was closed, during a write
@@ -151,10 +152,7 @@ class Connection:
                 self._is_closing = True
                 self._tasks.end_requests()
                 self._tasks.spawn(self._close, LINGER_SECONDS)  # the reader sees it, and ends the rest
-            case Updated(idle=True):
-                self._idle_timer.begin()
-            case Updated():
-                self._idle_timer.stop()
+            # Hypercorn's Updated is ignored: whether the connection is idle its tasks know.
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -162,8 +160,9 @@ class Connection:
         """Read to the end of the stream, whatever the protocol is waiting for; then cancel everything."""
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             while data := await self._stream.receive_some(MAX_RECEIVE):
-                if self._is_closing:
-                    continue  # read only so that the close does not reset the connection
+                if self._is_closing:  # read only so that the close does not reset the connection
+                    await self._server.share.turn()
+                    continue
                 self._received.put(data)
                 if len(self._received) > MAX_UNHANDLED:
                     await self._wait_until_handled()
@@ -177,7 +176,12 @@ class Connection:
             raise trio.TooSlowError(f"{excess} bytes went unhandled for {self._server.stall_timeout:g} s")
 
     async def _handle_received(self, protocol: ProtocolWrapper) -> None:
-        while True:
+        """Handle what was read, until the protocol is at its end; what is left then is dropped."""
+        await self._server.share.charged(self._handle_all(protocol))
+        self._received.close()
+
+    async def _handle_all(self, protocol: ProtocolWrapper) -> None:
+        while not self._is_closing:
             await protocol.handle(RawData(await self._received.get()))
 
     # --- closing ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from hypercorn.trio.worker_context import WorkerContext
     from hypercorn.typing import AppWrapper, ConnectionState, LifespanState
 
+    from web.http.transport.loop_share import LoopShare
     from web.http.transport.task_group import ConnectionTaskGroup
     from web.limits import Limits
 
@@ -25,7 +26,7 @@ class ServerContext:
         of the protocols and the logs are used.  worker: Hypercorn's.  Its event `terminated` is set when idle
         connections are to close.  state: the lifespan state of the application.  Each connection has a copy.  limits:
         what clients may take of the server.  stall_timeout: seconds in which a client has to take its share
-        (`Limits.least_read`) of what is being sent to it.
+        (`Limits.least_read`) of what is being sent to it.  share: gives the connections their turns.
     """
 
     app: AppWrapper
@@ -34,6 +35,7 @@ class ServerContext:
     state: LifespanState
     limits: Limits
     stall_timeout: float
+    share: LoopShare
 
 
 @dataclass(frozen=True, slots=True)

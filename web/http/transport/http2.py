@@ -11,29 +11,25 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-import h2.config
-import h2.connection
 import h2.events
 import h2.exceptions
-import h2.settings
 import trio
 from h2.connection import ConnectionState
 from h2.errors import ErrorCodes
 from h2.stream import StreamState
-from hypercorn.events import Closed, RawData, Updated
+from hypercorn.events import Closed, RawData
 from hypercorn.protocol.events import Body, EndBody, Request, Response, StreamClosed
 from hypercorn.protocol.http_stream import HTTPStream
 from hypercorn.utils import filter_pseudo_headers
 
+from web.http.transport.frame_budget import REFUSED, REQUEST, SENT
+from web.http.transport.h2_connection import H2Connection
+
 if TYPE_CHECKING:
     from hypercorn.protocol.events import Event as StreamEvent
-    from hyperframe.frame import Frame, GoAwayFrame
 
     from web.http.transport.context import ConnectionContext
     from web.http.transport.task_group import RequestScope
-
-RECEIVE_SLICE = 2**12
-"""Bytes that h2 is given at a time.  4 KiB hold some hundred of the smallest frames, which take a few milliseconds."""
 
 _UNANSWERED = (StreamState.OPEN, StreamState.HALF_CLOSED_REMOTE)
 """States of a stream whose response is not complete."""
@@ -56,7 +52,7 @@ class Http2Protocol:
     def __init__(self, context: ConnectionContext) -> None:
         self._context = context
         self._server = context.server
-        self.h2 = _h2_connection(context)
+        self.h2 = H2Connection(context.server)
         self._streams: dict[int, HTTPStream] = {}  # those without a complete response
         self.windows = trio.lowlevel.ParkingLot()
         self.sent = 0
@@ -69,21 +65,27 @@ class Http2Protocol:
         await self._flush()
 
     async def handle(self, received: RawData) -> None:
-        """Handle received bytes, in slices between which other tasks run."""
-        for start in range(0, len(received.data), RECEIVE_SLICE):
-            await self._receive(received.data[start : start + RECEIVE_SLICE])
-            await trio.lowlevel.checkpoint()
+        """Handle received bytes, a turn's worth at a time; what is left when the connection closes is dropped."""
+        data, more = received.data, True
+        while more and not self._is_closed:
+            await self._server.share.turn()
+            more = await self._receive(data)
+            data = b""
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
-    async def _receive(self, data: bytes) -> None:
-        if self._is_closed:
-            return
-        with suppress(h2.exceptions.ProtocolError):  # h2 has closed the connection, and has a GOAWAY to send
-            for event in self.h2.receive_data(data):
+    async def _receive(self, data: bytes) -> bool:
+        """Receive bytes, and return whether some of them are left for another turn."""
+        try:
+            for event in self.h2.receive_some(data):
                 await self._on_h2_event(event)
+        except h2.exceptions.DenialOfServiceError as error:
+            _log.info("a connection was closed: %s", error)
+        except h2.exceptions.ProtocolError:
+            pass  # h2 has closed the connection, and has a GOAWAY to send
         self._close_if_done()
         await self._flush()
+        return self.h2.is_cut
 
     async def _on_h2_event(self, event: h2.events.Event) -> None:
         match event:
@@ -111,13 +113,13 @@ class Http2Protocol:
         method, path = headers[b":method"].decode("ascii").upper(), headers.get(b":path")
         if self._server.worker.terminated.is_set() or self._is_full():
             self.h2.reset_stream(stream_id, ErrorCodes.REFUSED_STREAM)
+            self.h2.budget.give(REFUSED)
         elif path is None or method == "CONNECT":  # for a tunnel or a web socket, neither of which is served
             self.h2.reset_stream(stream_id, ErrorCodes.PROTOCOL_ERROR)
         else:
             stream = self._streams[stream_id] = self._http_stream(stream_id)
             request_headers = filter_pseudo_headers(event.headers)
             await stream.handle(Request(stream_id, request_headers, "2", method, path, self._context.state))
-            await self._context.send(Updated(idle=False))
 
     def _http_stream(self, stream_id: int) -> HTTPStream:
         context, server = self._context, self._server
@@ -161,6 +163,7 @@ class Http2Protocol:
             case Response(stream_id, headers, status):
                 server_headers = self._server.config.response_headers("h2")
                 self.h2.send_headers(stream_id, [(b":status", b"%d" % status), *headers, *server_headers])
+                self.h2.budget.give(REQUEST)
                 await self._flush()
             case Body(stream_id, data):
                 await self._send_body(stream_id, memoryview(data))
@@ -177,6 +180,7 @@ class Http2Protocol:
                 self.h2.send_data(stream_id, bytes(unsent[:room]))
                 unsent = unsent[room:]
                 self.sent += room
+                self.h2.budget.give(SENT)
                 await self._flush()
             elif not await timer.window_opens(len(unsent)):
                 self._give_up(stream_id)
@@ -199,7 +203,6 @@ class Http2Protocol:
         await self._drop_stream(stream_id)
         self._close_if_done()
         await self._flush()
-        await self._context.send(Updated(idle=not self._streams))
 
     def _close_if_done(self) -> None:
         """Send GOAWAY once either side is leaving and all streams are answered."""
@@ -262,36 +265,3 @@ class _StallTimer:
             await self._protocol.windows.park()
         self._seconds_left -= trio.current_time() - began
         return not timer.cancelled_caught or self._is_share_taken(unsent, by_all=by_all)
-
-
-class _H2Connection(h2.connection.H2Connection):
-    """h2's connection, which a client's GOAWAY without an error does not close.
-
-    Such a client opens no more streams, and those that are open are to be answered (RFC 9113, 6.8).
-    """
-
-    def _receive_goaway_frame(self, frame: GoAwayFrame) -> tuple[list[Frame], list[h2.events.Event]]:
-        if frame.error_code != ErrorCodes.NO_ERROR:
-            return super()._receive_goaway_frame(frame)
-        return [], [h2.events.ConnectionTerminated()]
-
-
-class _LocalSettings(h2.settings.Settings):
-    """Settings whose bound on streams h2 announces and does not enforce.
-
-    h2 would end the connection of a client that opens a stream too many.  `_open` refuses that stream instead.
-    """
-
-    @property  # type: ignore[misc]  # nothing sets it
-    def max_concurrent_streams(self) -> int:
-        return 2**31
-
-
-def _h2_connection(context: ConnectionContext) -> _H2Connection:
-    connection = _H2Connection(h2.config.H2Configuration(client_side=False, header_encoding=None))
-    announced = {
-        h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: context.server.limits.streams,
-        h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: context.server.config.h2_max_header_list_size,
-    }
-    connection.local_settings = _LocalSettings(client=False, initial_values=announced)
-    return connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,41 @@ from hypercorn.protocol.h11 import H2ProtocolAssumedError, H11Protocol
 from web.http.transport.http2 import Http2Protocol
 
 if TYPE_CHECKING:
+    from hypercorn.events import Event
     from hypercorn.protocol.events import Event as StreamEvent
 
-    from web.http.transport.context import ConnectionContext
+    from web.http.transport.context import ConnectionContext, ServerContext
 
 
-class LastRequestConnection(h11.Connection):
-    """h11's, but that bytes behind a request that is to be the last one are ignored (RFC 9112, 9.6).
+TURN_EVENTS = 16
+"""Events that are handled in one turn at most: pieces of a body.  A request begins a turn of its own."""
 
-    To h11 they are an error, which Hypercorn would answer with a 400 in place of what the request is to get.
+
+_ODD_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
+"""Matches the end of a line without its CR, and a line that goes on in the next: some parsers see other lines there."""
+
+
+class H11Connection(h11.Connection):
+    """h11's, but that it gives out events for one turn at a time, and says whose end is doubtful.
+
+    Bytes behind a request that is to be the last one are ignored (RFC 9112, 9.6).  To h11 they are an error, which
+    Hypercorn would answer with a 400 in place of what the request is to get.
+
+    Attributes:
+        is_cut: whether the last turn ended before the events did.
+        is_doubtful: whether the latest request's head may be understood otherwise by a proxy, so that what comes behind
+            it may not be a request: it has a length and chunks, of which h11 takes the chunks (RFC 9112, 6.3), or lines
+            of an odd form.  What is doubtless wrong h11 refuses.
     """
+
+    def __init__(self, server: ServerContext) -> None:
+        super().__init__(h11.SERVER, max_incomplete_event_size=server.config.h11_max_incomplete_size)
+        self._left = 0
+        self.is_cut = self.is_doubtful = False
+
+    def begin_turn(self) -> None:
+        """Let more events be given out."""
+        self._left, self.is_cut = TURN_EVENTS, False
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes, unless no request can come any more."""
@@ -30,8 +56,22 @@ class LastRequestConnection(h11.Connection):
             super().receive_data(data)
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return the next event; none comes behind the last request."""
-        return h11.NEED_DATA if self.their_state is h11.MUST_CLOSE else super().next_event()
+        """Return the next event; none comes behind the last request, nor when the turn is over."""
+        if self.their_state is h11.MUST_CLOSE:
+            return h11.NEED_DATA
+        if self._left <= 0:
+            self.is_cut = True
+            return h11.NEED_DATA
+        self._left -= 1
+        before, _ = self.trailing_data if self.their_state is h11.IDLE else (b"", False)
+        event = super().next_event()
+        if event is h11.PAUSED:  # what comes behind it is another request's
+            self._left = 0
+        elif isinstance(event, h11.Request):
+            head = before[: len(before) - len(self.trailing_data[0])]
+            framings = {name for name, _ in event.headers} & {b"content-length", b"transfer-encoding"}
+            self.is_doubtful = len(framings) > 1 or _ODD_LINE.search(head) is not None
+        return event
 
 
 class Http1Protocol(H11Protocol):
@@ -53,18 +93,30 @@ class Http1Protocol(H11Protocol):
             context.local,
             context.send,
         )
-        self.connection = LastRequestConnection(
-            h11.SERVER, max_incomplete_event_size=server.config.h11_max_incomplete_size
-        )
+        self._share = server.share
+        self.connection: H11Connection = H11Connection(server)
+
+    async def handle(self, event: Event) -> None:
+        """Handle received bytes, a turn's worth at a time."""
+        if not isinstance(event, RawData):
+            await super().handle(event)
+            return
+        self.connection.receive_data(event.data)
+        more = True
+        while more:
+            await self._share.turn()
+            self.connection.begin_turn()
+            await self._handle_events()
+            more = self.connection.is_cut
 
     async def stream_send(self, event: StreamEvent) -> None:
         """Send a part of a response; one that does not wait for the request's body says that the connection ends.
 
         It does end then, since what comes next would be the rest of that body.  A client that is not told sends its
-        next request, and loses it (RFC 9112, 9.6).
+        next request, and loses it (RFC 9112, 9.6).  It ends, too, where the request's own end is doubtful.
         """
-        body_is_missing = self.connection.their_state is h11.SEND_BODY
-        if isinstance(event, Response) and event.status_code >= 200 and body_is_missing:
+        is_last = self.connection.their_state is h11.SEND_BODY or self.connection.is_doubtful
+        if isinstance(event, Response) and event.status_code >= 200 and is_last:
             event = replace(event, headers=[*event.headers, (b"connection", b"close")])
         await super().stream_send(event)
 

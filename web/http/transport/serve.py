@@ -13,6 +13,7 @@ from hypercorn.trio.worker_context import WorkerContext
 
 from web.http.transport.connection import Connection
 from web.http.transport.context import ServerContext
+from web.http.transport.loop_share import LoopShare
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -74,7 +75,7 @@ async def serve_connections(
     state: LifespanState = {}
     lifespan = Lifespan(app, config, state)
     worker = WorkerContext(None)
-    server = ServerContext(app, config, worker, state, limits, stall_timeout)
+    server = ServerContext(app, config, worker, state, limits, stall_timeout, LoopShare())
     limiter = _ConnectionLimiter(limits.connections)
 
     async def serve_one(stream: Stream) -> None:

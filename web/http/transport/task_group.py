@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from hypercorn import Config
     from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, Scope
 
+    from web.http.transport.idle_timer import IdleTimer
+    from web.http.transport.loop_share import LoopShare
+
 _log = logging.getLogger("cede.web")
 
 
@@ -43,10 +46,19 @@ class RequestScope:
 
 
 class ConnectionTaskGroup(TaskGroup):
-    """Hypercorn's task group, whose requests can be ended while the other tasks go on."""
+    """Hypercorn's task group, whose requests can be ended while the other tasks go on.
 
-    def __init__(self) -> None:
+    A connection is idle while no request runs on it, whatever its protocol is and says.
+
+    Args:
+        idle_timer: of the connection.
+        share: which the requests' time counts for, until they begin to answer.
+    """
+
+    def __init__(self, idle_timer: IdleTimer, share: LoopShare) -> None:
         super().__init__()
+        self._idle_timer = idle_timer
+        self._share = share
         self._requests: set[RequestScope] = set()
 
     @property
@@ -66,6 +78,7 @@ class ConnectionTaskGroup(TaskGroup):
         request = RequestScope()
         scope["state"]["request_scope"] = request  # the request's own copy of the state
         self._requests.add(request)
+        self._idle_timer.stop()
         to_app: trio.MemorySendChannel[ASGIReceiveEvent]
         to_app, messages = trio.open_memory_channel(config.max_app_queue_size)
         self.spawn(self._run, app, scope, request, messages, send)
@@ -92,14 +105,19 @@ class ConnectionTaskGroup(TaskGroup):
     ) -> None:
         """Run one request, and tell the protocol when it has ended."""
 
+        answers = False
+
         async def send_message(message: ASGISendEvent) -> None:
+            nonlocal answers
+            answers = True
             await trio.lowlevel.checkpoint_if_cancelled()  # there is none while the protocol makes bytes
             await send(message)
 
         try:
             with messages, request.cancel_scope:
                 try:
-                    await app(scope, messages.receive, send_message, trio.to_thread.run_sync, trio.from_thread.run)
+                    served = app(scope, messages.receive, send_message, trio.to_thread.run_sync, trio.from_thread.run)
+                    await self._share.charged(served, lambda: answers)
                 except BaseException as error:
                     _log_failure(error)
                     clear_tracebacks(error)
@@ -108,7 +126,11 @@ class ConnectionTaskGroup(TaskGroup):
             pass  # it is in the log; Cancelled goes on
         finally:
             self._requests.discard(request)
-            await send(None)
+            try:
+                await send(None)
+            finally:
+                if not self._requests:
+                    self._idle_timer.begin()
 
 
 def _log_failure(error: BaseException) -> None:

@@ -57,6 +57,7 @@ class App:
 
     def __init__(self) -> None:
         self.life: list[str] = []
+        self.visits: list[Visit] = []
         self._arrive, self._arrivals = trio.open_memory_channel[Visit](inf)
 
     async def visit(self) -> Visit:
@@ -73,6 +74,7 @@ class App:
                 await send({"type": f"lifespan.{stage}.complete"})
             return
         visit = Visit(scope["path"], scope["state"]["request_scope"])
+        self.visits.append(visit)
         self._arrive.send_nowait(visit)
         try:
             async with trio.open_nursery() as nursery:
