@@ -73,7 +73,7 @@ def _read_call(source: Source) -> Reading[bool]:
         name = following.strip()
         if (yield from source.skip_spaces()) == "`" and not (yield from source.accept(f"{_FENCE}json")):
             return False
-    if not name or not (yield from read_arguments(source, name)):
+    if not name or (yield from read_arguments(source, name)) is None:
         return False
     yield from source.close(_FENCE)
     yield from source.close(CALL_END)

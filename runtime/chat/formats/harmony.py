@@ -89,10 +89,10 @@ def _read_message(source: Source, found: Found, calls: Calls) -> Reading[Found |
     channel, recipient = _CHANNEL_NAME.search(header), _RECIPIENT.search(header)
     if recipient and calls.tools:
         source.record()
-        if (yield from read_arguments(source, recipient[1])):
-            yield from source.close(CALL, END)
-        else:
+        if (yield from read_arguments(source, recipient[1])) is None:
             yield from not_a_call(source, Found("", ""))
+        else:
+            yield from source.close(CALL, END)
         return None
     thinks = channel is not None and channel[1] == ANALYSIS
     ended = yield from text_until(source, _ENDS, ReasoningPart if thinks else TextPart)

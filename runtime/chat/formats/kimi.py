@@ -52,7 +52,7 @@ def _read_call(source: Source) -> Reading[bool]:
     name = name or call_id  # some write the name alone
     if not name or not (yield from source.accept(ARGUMENTS)):
         return False
-    if not (yield from read_arguments(source, name, call_id if call_id != name else None)):
+    if (yield from read_arguments(source, name, call_id if call_id != name else None)) is None:
         return False
     yield from source.close(CALL_END)
     return True

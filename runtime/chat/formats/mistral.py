@@ -60,4 +60,4 @@ def _read_named(source: Source) -> Reading[bool]:
     if (yield from source.accept(CALL_ID)):
         call_id = yield from source.take_until("[{ \n", LONGEST_NAME)
     yield from source.accept(ARGUMENTS)
-    return (yield from read_arguments(source, name, call_id or None))
+    return (yield from read_arguments(source, name, call_id or None)) is not None

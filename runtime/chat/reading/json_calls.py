@@ -113,8 +113,9 @@ def _member(source: Source, call: _Call, key: str, names: Collection[str] | None
     if key not in _ARGUMENTS or call.begun:
         return (yield from read_value(source))
     if call.name:
-        call.begun = yield from read_arguments(source, call.name, call.id)
-        return call.begun
+        whole = yield from read_arguments(source, call.name, call.id)
+        call.begun = whole is not None
+        return bool(whole)
     held = []
     for part in _arguments(source, 0):
         if part is None:
@@ -126,7 +127,7 @@ def _member(source: Source, call: _Call, key: str, names: Collection[str] | None
     return call.held is not None
 
 
-def read_arguments(source: Source, name: str, call_id: str | None = None) -> Reading[bool]:
+def read_arguments(source: Source, name: str, call_id: str | None = None) -> Reading[bool | None]:
     """Read a call from its arguments on, as they come, and to its end, if they have one.
 
     They are an object.  Some models write it as a string; it is undone.  `null` stands for an empty one.
@@ -137,16 +138,17 @@ def read_arguments(source: Source, name: str, call_id: str | None = None) -> Rea
         call_id: as the model wrote it, if it did.
 
     Returns:
-        Whether it began; if not, what was read is no call.
+        Whether it is whole; None where it did not begin, and what was read is no call.
     """
-    number, begun = source.calls, False
-    for part in _arguments(source, number):
-        if part is not None and not begun:
-            begun = True
+    whole = None
+    for part in _arguments(source, source.calls):
+        if part is not None and whole is None:
             source.recorded()
             yield CallStart(source.next_call(), name, call_id)
+        if part is not None:
+            whole = isinstance(part, CallEnd)
         yield part
-    return begun
+    return whole
 
 
 def _arguments(source: Source, number: int) -> Reading[None]:
