@@ -20,7 +20,7 @@ class CallingParser:
         self._held, parts = text[-1:] or self._held, self._parts(self._held + text[:-1] if text else "")
         return parts
 
-    def finish(self) -> list[Part]:
+    def finish(self, *, cut: bool = False) -> list[Part]:
         """Return the rest."""
         return self._parts(self._held)
 

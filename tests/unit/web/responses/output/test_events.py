@@ -65,7 +65,7 @@ class MarkedParser:
             return ReasoningPart(text)
         return CallArguments(self._calls, text) if self._mode else TextPart(text)
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Return nothing, for a marker that is not whole is dropped here."""
         return ()
 
