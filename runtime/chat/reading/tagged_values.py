@@ -56,11 +56,15 @@ class ArgumentTags:
         yield from source.skip_spaces()
         return (yield from source.accept(self.head, self.call_end))
 
-    def heads(self, keys: Collection[str]) -> re.Pattern[str]:
-        """Return what matches the beginning of an argument of these names, or of any where there are none."""
+    def heads(self, keys: Collection[str]) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+        """Return what matches the beginning of an argument of these names, or of any where there are none.
+
+        Returns:
+            Also what matches it without `head`; None where too little of it is left.
+        """
         names = "|".join(map(re.escape, keys)) or f"[^{re.escape(self.name_stops)}]{{1,{LONGEST_NAME}}}"
-        value = rf"\s*{re.escape(self.value)}" if self.value else ""
-        return re.compile(f"{re.escape(self.head)}({names}){re.escape(self.name_end)}{value}")
+        head, rest = re.escape(self.head), rf"({names}){re.escape(self.name_end)}\s*{re.escape(self.value)}"
+        return re.compile(head + rest), re.compile(f"(?<!{head}){rest}") if self.value else None
 
     def read_call(
         self, source: Source, name: str, schemas: Mapping[str, Schema], tag: str | None = None
@@ -121,16 +125,17 @@ class TaggedArguments:
         properties = (schema or {}).get("properties")
         self._properties = properties if isinstance(properties, dict) else {}
         self._required = list_in(schema or {}, "required")
-        self._heads = tags.heads(self._properties)
+        self._heads, self._beheaded = tags.heads(self._properties)
         self._given: set[str] = set()
         self._swallowed: set[str] = set()  # names that stand in values as if their argument began there
-        self._stray = False  # a value holds an end tag, before which there may have been a head
+        self._stray = False  # a value holds an end tag, behind which there may have been a head
+        self._wrong = False  # so does one whose type is another
 
     @property
     def doubtful(self) -> bool:
         """Whether a tag seems to be missing: an argument that is not there may stand within the value of another."""
         missing = [key for key in self._required if key not in self._given]
-        return bool(self._swallowed - self._given) or (self._stray and bool(missing))
+        return self._wrong or bool(self._swallowed - self._given) or (self._stray and bool(missing))
 
     def read(self, source: Source, key: str) -> Reading[bool]:
         """Read a value and its end tag; strings as they come.  Return whether it is whole.
@@ -155,8 +160,9 @@ class TaggedArguments:
                 yield CallArguments(self._number, json_text(said)[1:-1])
             shown = max(shown, sure)
         if value.whole:
-            self._look(value.text)
-            yield CallArguments(self._number, '"' if text else _typed(value.text, types))
+            typed = '"' if text else _typed(value.text, types)
+            self._look(value.text, wrong=not text and "string" not in types and typed[0] == '"')
+            yield CallArguments(self._number, typed)
         return value.whole
 
     def _read_piece(self, source: Source, value: _Value) -> Reading[None]:
@@ -181,12 +187,15 @@ class TaggedArguments:
         """Return how many arguments that begin within a value have no end in it; negative where it has more ends."""
         return sum(1 for _ in self._heads.finditer(said)) - said.count(self._tags.value_end)
 
-    def _look(self, said: str) -> None:
-        """Look for tags in a whole value that tell of others which are missing."""
+    def _look(self, said: str, *, wrong: bool) -> None:
+        """Look for tags in a whole value that tell of others which are missing; `wrong`: it should be no string."""
         unclosed = self._open(said)
         if unclosed > 0:
             self._swallowed.update(match[1] for match in self._heads.finditer(said))
+        if self._beheaded is not None and self._tags.value_end in said:
+            self._swallowed.update(match[1] for match in self._beheaded.finditer(said))
         self._stray |= unclosed < 0
+        self._wrong |= unclosed < 0 and wrong
 
 
 class _Value:

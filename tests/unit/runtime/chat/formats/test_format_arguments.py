@@ -19,7 +19,7 @@ from tests.models.chat.answers import read
 from tests.models.chat.rendered import rendered_call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.models.agent.families import Family
     from tests.models.chat.answers import Answer
@@ -63,15 +63,14 @@ def chat_of(family: Family) -> Chat:
     return Chat(ChatTemplate(family.template, {"eos_token": "</s>"}))
 
 
-def said_in(family: Family, text: str, cuts: random.Random | None = None, *, cut: bool = False) -> Answer:
+def said_in(family: Family, text: str, cuts: random.Random | None = None) -> Answer:
     """What a text says, whole or in pieces of 1 to 9 characters."""
-    parser = chat_of(family).prompt(Conversation([Turn("user", "Go.")], tools=[TOOL])).parser()
+    parser = chat_of(family).prompt(ASKED).parser()
     pieces, at = [], 0
     while at < len(text):
         length = cuts.randint(1, 9) if cuts else len(text)
         pieces.append(text[at : at + length])
         at += length
-    del cut
     return read(parser, pieces)
 
 
@@ -126,30 +125,40 @@ def test_a_hundred_thousand_characters_come_back_equal(family: Family) -> None:
         assert json.loads(said.calls[0].arguments) == arguments
 
 
-def damaged(family: Family) -> Iterator[str]:
-    """A call that is cut at each character, or lacks one of its tags."""
+def cut_off(family: Family) -> Iterator[str]:
+    """A call that ends at each of its characters."""
     text = rendered_call(chat_of(family), TOOL, ARGUMENTS)
-    yield from (text[:end] for end in range(len(text)))
-    for marker in {*chat_of(family).prompt(Conversation([Turn("user", "Go.")], tools=[TOOL])).visible, *MARKERS[:14]}:
-        start = text.find(marker)
-        while marker.strip() and start >= 0:
-            yield text[:start] + text[start + len(marker) :]
-            start = text.find(marker, start + 1)
-    for tag in ("<parameter=a>", "<parameter=b>", '<parameter name="a">', '<parameter name="b">', "</parameter>\n"):
-        yield text.replace(tag, "")
+    return (text[:end] for end in range(len(text)))
 
 
+def without_a_tag(family: Family) -> Iterator[str]:
+    """A call that lacks one of its tags."""
+    text = rendered_call(chat_of(family), TOOL, PLAIN)
+    heads = [head for key in PLAIN for head in (f"<parameter={key}>", f'<parameter name="{key}">')]
+    tags = [tag for tag in MARKERS if len(tag) > 4 and "<" in tag]
+    for tag in {*tags, *heads, *chat_of(family).prompt(ASKED).visible}:
+        start = text.find(tag)
+        while start >= 0:
+            yield text[:start] + text[start + len(tag) :]
+            start = text.find(tag, start + 1)
+
+
+ASKED = Conversation([Turn("user", "Go.")], tools=[TOOL])
 ARGUMENTS: dict[str, Any] = {"a": 'x\n"</parameter>" <b>\n</arg_value>,\'y', "b": 27, "list": ["one", {"two": "3"}]}
+PLAIN: dict[str, Any] = {"a": "one\ntwo", "b": 27, "list": ["one", "two"]}
 
 
 @each
-def test_no_damaged_call_is_whole_with_other_arguments(family: Family) -> None:
+@pytest.mark.parametrize("damaged", [cut_off, without_a_tag])
+def test_no_damaged_call_is_whole_with_other_arguments(
+    family: Family, damaged: Callable[[Family], Iterator[str]]
+) -> None:
     for text in damaged(family):
         said = said_in(family, text)
         assert said == said_in(family, text, random.Random(1)), text
         for call in said.calls:
             if call.whole:
-                assert json.loads(call.arguments) == ARGUMENTS, text
+                assert json.loads(call.arguments) in (ARGUMENTS, PLAIN), text
             else:
                 with pytest.raises(ValueError, match="."):
                     json.loads(call.arguments)
