@@ -97,7 +97,7 @@ def ambiguous(family: Family, arguments: dict[str, Any]) -> bool:
 
 
 @each
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @example(a='return "</parameter>"\nmore </arg_value> text', b=7, deep={}, items=[], seed=1)
 @example(a="", b=0, deep={"a": {"b": [None, True, 1.5, '"\\']}}, items=["</parameter>", "</arg_value>\n"], seed=2)
 @given(a=texts, b=st.integers(), deep=st.dictionaries(names, values, max_size=3), items=st.lists(values), seed=st.integers())
@@ -119,7 +119,7 @@ def test_any_arguments_come_back_equal(
 @each
 def test_a_hundred_thousand_characters_come_back_equal(family: Family) -> None:
     numbers = random.Random(7)
-    arguments = {"a": "".join(numbers.choice([*MARKERS, "word "]) + "." for _ in range(20_000)), "b": 1}
+    arguments = {"a": "".join(numbers.choice([*MARKERS, "word "]) + "." for _ in range(13_000)), "b": 1}
     text = rendered_call(chat_of(family), TOOL, arguments)
     for said in (said_in(family, text), said_in(family, text, numbers)):
         assert json.loads(said.calls[0].arguments) == arguments
