@@ -60,7 +60,9 @@ class Thought:
         end = prompt.rstrip(WHITESPACE)
         return end.endswith(self.opening + self.label) or (self.implied and not end.endswith(self.closing))
 
-    def read(self, source: Source, calls: Callable[[Source], Reading[None]], call: str, *, begun: bool) -> Reading[None]:
+    def read(
+        self, source: Source, calls: Callable[[Source], Reading[None]], call: str, *, begun: bool
+    ) -> Reading[None]:
         """Read what is thought at the beginning of an answer, if anything is.
 
         Some models call without an end to their thought.  So a call in it is held back: one that nothing follows is

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os.path
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.conversation import Conversation, ToolCall, Turn
@@ -19,11 +18,15 @@ SAID = "\N{SNOWMAN}"
 def rendered_call(chat: Chat, tool: Tool, arguments: dict[str, Any]) -> str:
     """Return an answer that is one call; with the end of the thought that the prompt begins, where it does."""
     call = ToolCall("abcdefghi", tool.name, json.dumps(arguments, ensure_ascii=False))
-    said, whole = _rendered(chat, Turn("assistant", SAID), tool), _rendered(chat, Turn("assistant", tool_calls=(call,)), tool)
+    said, whole = (
+        _rendered(chat, Turn("assistant", SAID), tool),
+        _rendered(chat, Turn("assistant", tool_calls=(call,)), tool),
+    )
     end = said[said.rindex(SAID) + len(SAID) :]
     prompt = chat.prompt(Conversation([QUESTION], tools=[tool])).text
     thought = "</think>\n\n" if prompt.rstrip().endswith("<think>") else ""
-    return thought + whole[len(os.path.commonprefix([said, whole])) :].removesuffix(end)
+    head = next(at for at in range(len(said)) if said[at] != whole[at])
+    return thought + whole[head:].removesuffix(end)
 
 
 def _rendered(chat: Chat, turn: Turn, tool: Tool) -> str:

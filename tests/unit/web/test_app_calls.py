@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROPERTIES: dict[str, Any] = {"a": {"type": "string"}, "b": {"type": "integer"}, "list": {"type": "array"}}
 TOOL = {"name": "f", "description": "Does f.", "parameters": {"type": "object", "properties": PROPERTIES}}
 NASTY: dict[str, Any] = {
-    "a": 'é "</parameter>"\n</arg_value> or </tool_call>\n```\\d C:\\Users {[\'<|call|>\'\r\n\t\N{GRINNING FACE}\x01end',
+    "a": "é \"</parameter>\"\n</arg_value> or </tool_call>\n```\\d C:\\Users {['<|call|>'\r\n\t\N{GRINNING FACE}\1e",
     "b": 27,
     "list": ["</function>", {"x": [None, 1.5, "</invoke>"]}],
 }
@@ -107,7 +107,7 @@ async def test_a_broken_call_is_nowhere_whole(name: str, text: str, reason: Fini
     for reply in await answers(BY_NAME[name], text, reason):
         assert not reply.calling
         for call in reply.calls:
-            with pytest.raises(ValueError, match="."):
+            with pytest.raises(ValueError, match=r"line 1|Expecting"):
                 json.loads(call.arguments)
 
 
@@ -137,7 +137,10 @@ async def test_a_call_at_the_end_of_a_thought_that_was_not_closed_is_made() -> N
 async def test_a_call_that_was_thought_is_none(behind: str) -> None:
     for reply in await answers(BY_NAME["hermes"], f"<think>\nPerhaps {CALL}{behind}Done."):
         assert (reply.calls, reply.text) == ([], "Done.")
-        assert reply.reasoning == f"Perhaps {CALL}{behind.removesuffix('</think>' + behind.partition('</think>')[2])}".rstrip()
+        assert (
+            reply.reasoning
+            == f"Perhaps {CALL}{behind.removesuffix('</think>' + behind.partition('</think>')[2])}".rstrip()
+        )
 
 
 async def test_texts_between_calls_are_not_glued_together() -> None:

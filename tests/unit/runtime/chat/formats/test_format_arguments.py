@@ -47,7 +47,23 @@ MARKERS = (
     *('<parameter name="other">', "</minimax:tool_call>", "</seed:tool_call>", "<|tool_call>", "<tool_call|>"),
     *("[TOOL_CALLS]", "[CALL_ID]", "<|tool_call|>", "<|/tool_call|>", "<|python_tag|>", "<|channel|>", "<|call|>"),
     *("<|tool_call_end|>", "<|tool_calls_section_end|>", "call:write{", "```", "\n", " ", "\r\n", "\t", "\\", '"', "'"),
-    *("{", "}", "[", "]", ",", ":", "\\n", "\\u00e9", "\\", "C:\\Users", "é", "\N{GRINNING FACE}", "\0", "\x1f", "null"),
+    *(
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "\\n",
+        "\\u00e9",
+        "\\",
+        "C:\\Users",
+        "é",
+        "\N{GRINNING FACE}",
+        "\0",
+        "\x1f",
+        "null",
+    ),
 )
 texts = st.lists(st.sampled_from(MARKERS) | st.text(max_size=3), max_size=8).map("".join)
 values = st.recursive(
@@ -100,7 +116,13 @@ def ambiguous(family: Family, arguments: dict[str, Any]) -> bool:
 @settings(max_examples=25, deadline=None)
 @example(a='return "</parameter>"\nmore </arg_value> text', b=7, deep={}, items=[], seed=1)
 @example(a="", b=0, deep={"a": {"b": [None, True, 1.5, '"\\']}}, items=["</parameter>", "</arg_value>\n"], seed=2)
-@given(a=texts, b=st.integers(), deep=st.dictionaries(names, values, max_size=3), items=st.lists(values), seed=st.integers())
+@given(
+    a=texts,
+    b=st.integers(),
+    deep=st.dictionaries(names, values, max_size=3),
+    items=st.lists(values),
+    seed=st.integers(),
+)
 def test_any_arguments_come_back_equal(
     family: Family, a: str, b: int, deep: dict[str, Any], items: list[Any], seed: int
 ) -> None:
@@ -160,5 +182,5 @@ def test_no_damaged_call_is_whole_with_other_arguments(
             if call.whole:
                 assert json.loads(call.arguments) in (ARGUMENTS, PLAIN), text
             else:
-                with pytest.raises(ValueError, match="."):
+                with pytest.raises(ValueError, match=r"line 1|Expecting"):
                     json.loads(call.arguments)
