@@ -31,8 +31,8 @@ _NULLS = ("null", "none", "nil")
 class BareObject:
     """Reads the arguments of one call, and makes JSON of them as they come.
 
-    What is neither a number nor a word of JSON is a text, though it has no markers.  Quotes of other kinds stand for the
-    markers where a value begins with one, and behind another one it ends.
+    What is neither a number nor a word of JSON is a text, though it has no markers.  Quotes of other kinds stand for
+    the markers where a value begins with one, and behind another one it ends.
 
     Args:
         source: at the opening brace.

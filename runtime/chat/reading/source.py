@@ -121,7 +121,7 @@ class Source:
             yield None
 
     def close(self, *literals: str) -> Reading[None]:
-        """Read the marker that closes a call, behind whitespace, if it comes; what the answer's end leaves of it, too."""
+        """Read the marker that closes a call, or what the answer's end leaves of it, behind whitespace, if it comes."""
         yield from self.skip_spaces()
         if not (yield from self.accept(*literals)) and self.starved:
             self.take(len(self.text))

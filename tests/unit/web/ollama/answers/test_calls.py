@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-from runtime.chat.parts import CallArguments, CallEnd, CallStart
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part
 from web.bodies.json_encoding import iter_json
 from web.ollama.answers.calls import CallShapes
 
 
 def test_each_call_is_an_object_with_an_id_of_its_own() -> None:
     shapes = CallShapes("ollama-1")
-    parts = [
+    parts: list[Part] = [
         *(CallStart(0, "add"), CallArguments(0, '{"a": 1,\n"b": [2]}'), CallEnd(0)),
         *(CallStart(1, "now"), CallArguments(1, "{}"), CallEnd(1)),
     ]
