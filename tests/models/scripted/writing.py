@@ -47,8 +47,9 @@ def write_scripted(folder: Path, texts: Sequence[str], template: str, added: Seq
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
     tokenizer.save(str(folder / "tokenizer.json"))
-    ids = [[tokenizer.token_to_id(p if p in specials else _letters(p)) for p in chain] for chain in chains]
-    _write_weights(folder, ids, tokenizer.get_vocab_size(), tokenizer.token_to_id(END))
+    vocabulary = tokenizer.get_vocab()
+    ids = [[vocabulary[piece if piece in specials else _letters(piece)] for piece in chain] for chain in chains]
+    _write_weights(folder, ids, len(vocabulary), vocabulary[END])
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}))
     (folder / "chat_template.jinja").write_text(template + CHOICE)
 
