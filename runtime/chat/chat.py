@@ -137,10 +137,14 @@ class Chat:
             return ChatPrompt(text, grammar=conversation.answer)
         formatted = bool(calls.tools) or isinstance(self._format, Harmony)
 
+        def answer(source: Source) -> Reading[None]:
+            return self._format.read(source, calls) if formatted else plain_text(source)
+
         def read(source: Source) -> Reading[None]:
             if self._thought is not None and not self._thought.framed:
-                yield from self._thought.read(source, begun=begun)
-            yield from self._format.read(source, calls) if formatted else plain_text(source)
+                call = self._format.markers[0] if calls.tools else ""
+                yield from self._thought.read(source, answer, call, begun=begun)
+            yield from answer(source)
 
         custom = custom_names(conversation)
         thought = self._thought.markers if self._thought else ()

@@ -44,7 +44,10 @@ class CallStart:
 
 @dataclass(frozen=True, slots=True)
 class CallArguments:
-    """More of the arguments of call `call`: the deltas together are the JSON, or a custom tool's text."""
+    """More of the arguments of call `call`: the deltas together are the JSON, or a custom tool's text.
+
+    The JSON is an object.  That of a call without an end is none: it stops in its middle.
+    """
 
     call: int
     text: str
@@ -52,7 +55,7 @@ class CallArguments:
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """Call `call` is whole."""
+    """Call `call` is whole.  A call that is followed by anything else, or by nothing, is broken."""
 
     call: int
 
@@ -66,8 +69,13 @@ class OutputParser(Protocol):
     def push(self, text: str) -> Sequence[Part]:
         """Take more of the text; return the parts that are certain now.  What may begin a marker is held back."""
 
-    def finish(self) -> Sequence[Part]:
-        """Return what was held back, once no text follows.  What cannot be parsed is returned as text."""
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
+        """Return what was held back, once no text follows.  What cannot be parsed is returned as text.
+
+        Args:
+            cut: a limit has ended the text, and not the model: where that is between a call's marker and its name,
+                the beginning of the call is left out.
+        """
 
 
 class PlainParser:
@@ -77,6 +85,6 @@ class PlainParser:
         """Return the text as a part."""
         return (TextPart(text),) if text else ()
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Return nothing, for nothing is held back."""
         return ()

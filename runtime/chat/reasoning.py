@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from runtime.chat.parts import ReasoningPart
-from runtime.chat.reading.source import WHITESPACE
+from runtime.chat.parts import CallEnd, CallStart, ReasoningPart, TextPart
+from runtime.chat.reading.source import WHITESPACE, ReadingParser
 from runtime.chat.reading.text import Markers, text_until
 from runtime.errors import RequestError
 from runtime.grammar.grammar import ThoughtBudget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runtime.chat.conversation import Conversation, ReasoningChoice
     from runtime.chat.lark import Lark
     from runtime.chat.reading.source import Reading, Source
@@ -58,11 +60,18 @@ class Thought:
         end = prompt.rstrip(WHITESPACE)
         return end.endswith(self.opening + self.label) or (self.implied and not end.endswith(self.closing))
 
-    def read(self, source: Source, *, begun: bool) -> Reading[None]:
+    def read(
+        self, source: Source, calls: Callable[[Source], Reading[None]], call: str, *, begun: bool
+    ) -> Reading[None]:
         """Read what is thought at the beginning of an answer, if anything is.
+
+        Some models call without an end to their thought.  So a call in it is held back: one that nothing follows is
+        made, and any other was thought.
 
         Args:
             source: at the beginning.
+            calls: reads an answer that calls.
+            call: the marker that begins a call; empty where there can be none.
             begun: as `begun` says of the prompt.
         """
         yield from source.skip_spaces(source.spaces)
@@ -70,7 +79,34 @@ class Thought:
         if not begun and not opened:
             return
         source.after_marker = True
-        yield from text_until(source, Markers(self.closing), ReasoningPart)
+        markers = Markers(self.closing, call) if call else Markers(self.closing)
+        while (found := (yield from text_until(source, markers, ReasoningPart))) is not None:
+            if found.marker == self.closing or (yield from self._read_calls(source, calls, call)):
+                return
+            source.after_marker = False
+            yield ReasoningPart(found.spaces + call)
+
+    def _read_calls(self, source: Source, read: Callable[[Source], Reading[None]], call: str) -> Reading[bool]:
+        """Read calls up to the end of the answer, from behind the first marker on.
+
+        Returns:
+            Whether there is nothing else; if not, nothing was read.
+        """
+        trial = ReadingParser(read)
+        parts, taken, last = list(trial.push(call)), [""], ""
+        while not any(isinstance(part, TextPart) for part in parts) and self.closing not in last:
+            if not (yield from source.more()):
+                parts += trial.finish(cut=source.cut)
+                ends = sum(isinstance(part, CallEnd) - isinstance(part, CallStart) for part in parts)
+                if parts and ends == 0 and not any(isinstance(part, TextPart) for part in parts):
+                    yield from parts
+                    return True
+                break
+            taken.append(source.take(len(source.text)))
+            last = last[-len(self.closing) :] + taken[-1]
+            parts += trial.push(taken[-1])
+        source.unread("".join(taken))
+        return False
 
     def budget(self, tokens: int | None, *, begun: bool) -> ThoughtBudget | None:
         """Return what bounds it to so many tokens; None for no bound."""

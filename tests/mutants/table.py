@@ -7,7 +7,7 @@ from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, weights
-from tests.mutants.web import detached, stored, transport
+from tests.mutants.web import calls, detached, stored, transport
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -36,4 +36,5 @@ MUTANTS = (
     *knowledge.MUTANTS,
     *spare_time.MUTANTS,
     *stored.MUTANTS,
+    *calls.MUTANTS,
 )

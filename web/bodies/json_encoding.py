@@ -70,6 +70,24 @@ class EncodedJson(SelfEncoding):
             yield self._encoded[start : start + ENCODED_BLOCK]
 
 
+class RawJson(SelfEncoding):
+    """A value that is JSON already, and becomes one line.
+
+    Args:
+        text: its JSON; line breaks within its strings are escaped, as JSON has it.
+    """
+
+    _SPACES = str.maketrans("\r\n", "  ")
+
+    def __init__(self, text: str) -> None:
+        self._text = text.translate(self._SPACES)
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the value's JSON in fragments."""
+        for start in range(0, len(self._text), BLOCK):
+            yield self._text[start : start + BLOCK].encode()
+
+
 class JsonStringBuilder(SelfEncoding):
     """A string that is encoded as it grows.  Its length is the number of bytes that its encoded part takes.
 

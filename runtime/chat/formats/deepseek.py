@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from runtime.chat.formats.format import section_answer
 from runtime.chat.lark import literal, one_of
-from runtime.chat.parts import CallEnd, CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME, read_arguments
 from runtime.chat.reading.sections import read_sections
 from runtime.chat.reading.text import Markers
@@ -74,15 +73,8 @@ def _read_call(source: Source) -> Reading[bool]:
         name = following.strip()
         if (yield from source.skip_spaces()) == "`" and not (yield from source.accept(f"{_FENCE}json")):
             return False
-    if not name or (yield from source.skip_spaces()) != "{":
+    if not name or (yield from read_arguments(source, name)) is None:
         return False
-    source.recorded()
-    number = source.next_call()
-    yield CallStart(number, name)
-    if (yield from read_arguments(source, number)):
-        yield CallEnd(number)
-        yield from source.skip_spaces()
-        yield from source.accept(_FENCE)
-        yield from source.skip_spaces()
-        yield from source.accept(CALL_END)
+    yield from source.close(_FENCE)
+    yield from source.close(CALL_END)
     return True

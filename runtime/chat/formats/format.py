@@ -59,7 +59,7 @@ class ToolFormat(Protocol):
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """What stands in its answers; those of them that are special tokens have to be in the text."""
+        """What stands in its answers, first what begins a call; special tokens among them have to be in the text."""
 
     def read(self, source: Source, calls: Calls) -> Reading[None]:
         """Read an answer to its end, behind what was thought."""

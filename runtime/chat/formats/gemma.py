@@ -69,8 +69,7 @@ class Gemma:
         yield CallStart(number, name)
         if (yield from BareObject(source, number, self._spelling.quote).read()):
             yield CallEnd(number)
-            yield from source.skip_spaces()
-            yield from source.accept(self._spelling.closing)
+        yield from source.close(self._spelling.closing)
         return True
 
     def answer(self, lark: Lark, calls: Calls) -> str:

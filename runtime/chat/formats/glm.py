@@ -26,7 +26,7 @@ KEY_END = "</arg_key>"
 VALUE = "<arg_value>"
 VALUE_END = "</arg_value>"
 _CALL = Markers(OPENING)
-_ARGUMENTS = ArgumentTags(KEY, "<", KEY_END, Markers(VALUE_END), CLOSING, value=VALUE)
+_ARGUMENTS = ArgumentTags(KEY, "<", KEY_END, VALUE_END, CLOSING, value=VALUE)
 
 
 class Glm:

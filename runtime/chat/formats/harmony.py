@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from runtime.chat.lark import literal, one_of
-from runtime.chat.parts import CallEnd, CallStart, ReasoningPart, TextPart
+from runtime.chat.parts import ReasoningPart, TextPart
 from runtime.chat.reading.json_calls import read_arguments
 from runtime.chat.reading.text import Found, Markers, drop_spaces, not_a_call, raw_until, text_until
 from runtime.chat.reasoning import Thought
@@ -88,12 +88,11 @@ def _read_message(source: Source, found: Found, calls: Calls) -> Reading[Found |
     header = found.marker + header
     channel, recipient = _CHANNEL_NAME.search(header), _RECIPIENT.search(header)
     if recipient and calls.tools:
-        number = source.next_call()
-        yield CallStart(number, recipient[1])
-        if (yield from read_arguments(source, number)):
-            yield CallEnd(number)
-            yield from source.skip_spaces()
-            yield from source.accept(CALL, END)
+        source.record()
+        if (yield from read_arguments(source, recipient[1])) is None:
+            yield from not_a_call(source, Found("", ""))
+        else:
+            yield from source.close(CALL, END)
         return None
     thinks = channel is not None and channel[1] == ANALYSIS
     ended = yield from text_until(source, _ENDS, ReasoningPart if thinks else TextPart)

@@ -31,8 +31,7 @@ class Hermes:
         while (found := (yield from text_until(source, _OPENING))) is not None:
             source.record()
             if (yield from read_call(source)):
-                yield from source.skip_spaces()
-                yield from source.accept(CLOSING)
+                yield from source.close(CLOSING)
             else:
                 yield from not_a_call(source, found)
 

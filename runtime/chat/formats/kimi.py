@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from runtime.chat.formats.format import section_answer
 from runtime.chat.lark import literal, one_of
-from runtime.chat.parts import CallEnd, CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME, read_arguments
 from runtime.chat.reading.sections import read_sections
 from runtime.chat.reading.text import Markers
@@ -51,13 +50,9 @@ def _read_call(source: Source) -> Reading[bool]:
     call_id = ((yield from source.take_until("<", LONGEST_NAME)) or "").strip()
     name, _, _ = call_id.removeprefix(_NAMESPACE).rpartition(":")
     name = name or call_id  # some write the name alone
-    if not name or not (yield from source.accept(ARGUMENTS)) or (yield from source.skip_spaces()) != "{":
+    if not name or not (yield from source.accept(ARGUMENTS)):
         return False
-    source.recorded()
-    number = source.next_call()
-    yield CallStart(number, name, call_id if call_id != name else None)
-    if (yield from read_arguments(source, number)):
-        yield CallEnd(number)
-        yield from source.skip_spaces()
-        yield from source.accept(CALL_END)
+    if (yield from read_arguments(source, name, call_id if call_id != name else None)) is None:
+        return False
+    yield from source.close(CALL_END)
     return True

@@ -31,8 +31,7 @@ class Listed:
         while (found := (yield from text_until(source, _OPENINGS))) is not None:
             source.record()
             if (yield from read_calls(source, opened=found.marker != OPENING)):
-                yield from source.skip_spaces()
-                yield from source.accept(CLOSING)
+                yield from source.close(CLOSING)
             else:
                 yield from not_a_call(source, found)
 

@@ -28,7 +28,7 @@ PARAMETER = '<parameter name="'
 PARAMETER_END = "</parameter>"
 _NAME_END = '">'
 _CALLS = Markers(OPENING)
-_ARGUMENTS = ArgumentTags(PARAMETER, '"\n', _NAME_END, Markers(PARAMETER_END), INVOKE_END)
+_ARGUMENTS = ArgumentTags(PARAMETER, '"\n', _NAME_END, PARAMETER_END, INVOKE_END)
 
 
 class MiniMax:

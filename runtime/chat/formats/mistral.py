@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from runtime.chat.formats.format import json_call, listed_answer, marked_answer
 from runtime.chat.lark import literal, one_of
-from runtime.chat.parts import CallEnd, CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME, read_arguments, read_calls
 from runtime.chat.reading.text import Markers, not_a_call, text_until
 
@@ -61,11 +60,4 @@ def _read_named(source: Source) -> Reading[bool]:
     if (yield from source.accept(CALL_ID)):
         call_id = yield from source.take_until("[{ \n", LONGEST_NAME)
     yield from source.accept(ARGUMENTS)
-    if (yield from source.skip_spaces()) != "{":
-        return False
-    source.recorded()
-    number = source.next_call()
-    yield CallStart(number, name, call_id or None)
-    if (yield from read_arguments(source, number)):
-        yield CallEnd(number)
-    return True
+    return (yield from read_arguments(source, name, call_id or None)) is not None

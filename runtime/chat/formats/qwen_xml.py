@@ -27,7 +27,7 @@ PARAMETER_END = "</parameter>"
 SEED_OPENING = "<seed:tool_call>"
 SEED_CLOSING = "</seed:tool_call>"
 _CALL = Markers(OPENING, SEED_OPENING, FUNCTION)
-_ARGUMENTS = ArgumentTags(PARAMETER, ">\n", ">", Markers(PARAMETER_END), FUNCTION_END, lines=True)
+_ARGUMENTS = ArgumentTags(PARAMETER, ">\n", ">", PARAMETER_END, FUNCTION_END, lines=True)
 
 
 class QwenXml:
@@ -73,7 +73,6 @@ def _read_call(source: Source, schemas: Mapping[str, Schema]) -> Reading[bool]:
     name = yield from source.take_until(">\n", LONGEST_NAME)
     if not name or not (yield from source.accept(">")):
         return False
-    if (yield from _ARGUMENTS.read_call(source, name, schemas)):
-        yield from source.skip_spaces()
-        yield from source.accept(CLOSING, SEED_CLOSING)
+    yield from _ARGUMENTS.read_call(source, name, schemas)
+    yield from source.close(CLOSING, SEED_CLOSING)
     return True

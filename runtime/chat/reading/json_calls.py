@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, TextPart
@@ -26,12 +26,14 @@ class _Call:
 
     name: str = ""
     id: str | None = None
-    number: int | None = None  # once it has begun
-    held: list[str] = field(default_factory=list)  # arguments that came before the name
+    begun: bool = False
+    held: str | None = None  # arguments that came before the name
 
 
 def read_call(source: Source, names: Collection[str] | None = None) -> Reading[bool]:
     """Read a call.  Until its name is known nothing is certain, so it is recorded by the caller until then.
+
+    It is whole once its arguments are, whatever becomes of the object around them.
 
     Args:
         source: at the object.
@@ -42,14 +44,9 @@ def read_call(source: Source, names: Collection[str] | None = None) -> Reading[b
     """
     call = _Call()
     whole = yield from _members(source, call, names)
-    if call.number is None and not (whole and call.name):
-        return False
-    if call.number is None:
-        yield from _start(source, call)
-        yield CallArguments(_number(call), "".join(call.held) or "{}")
-    if whole:
-        yield CallEnd(_number(call))
-    return True
+    if whole and call.name and not call.begun:
+        yield from _whole_call(source, call, "{}")
+    return call.begun
 
 
 def read_calls(source: Source, *, opened: bool = False) -> Reading[bool]:
@@ -70,7 +67,7 @@ def read_calls(source: Source, *, opened: bool = False) -> Reading[bool]:
         if following != ",":
             break
         source.take(source.at + 1)
-    if begun and (text := source.recorded()):
+    if begun and (text := source.recorded()) and not source.cut:
         yield TextPart(text)
         source.after_marker = False
     return begun
@@ -107,53 +104,99 @@ def _member(source: Source, call: _Call, key: str, names: Collection[str] | None
         if not name or (names is not None and name not in names):
             return False
         call.name = name
-        if call.held:
-            yield from _start(source, call)
-            yield CallArguments(_number(call), "".join(call.held))
+        if call.held is not None:
+            yield from _whole_call(source, call, call.held)
         return True
-    if key == "id" and first == '"' and call.number is None:
+    if key == "id" and first == '"' and not call.begun:
         call.id = yield from read_string(source)
         return call.id is not None
-    if key not in _ARGUMENTS or call.number is not None:
-        return (yield from read_value(source, None))
-    if not call.name:
-        return (yield from read_value(source, call.held))
-    yield from _start(source, call)
-    return (yield from read_arguments(source, _number(call)))
+    if key not in _ARGUMENTS or call.begun:
+        return (yield from read_value(source))
+    if call.name:
+        whole = yield from read_arguments(source, call.name, call.id)
+        call.begun = whole is not None
+        return bool(whole)
+    held = []
+    for part in _arguments(source, 0):
+        if part is None:
+            yield None
+        elif isinstance(part, CallArguments):
+            held.append(part.text)
+        else:
+            call.held = "".join(held)
+    return call.held is not None
 
 
-def read_arguments(source: Source, number: int) -> Reading[bool]:
-    """Read a call's arguments as they come; return whether they are whole.
+def read_arguments(source: Source, name: str, call_id: str | None = None) -> Reading[bool | None]:
+    """Read a call from its arguments on, as they come, and to its end, if they have one.
 
-    Some models write the object as a string; it is undone.  `null` stands for an empty object.
-    """
-    first = yield from source.skip_spaces()
-    if first == '"':
-        return (yield from _arguments_in_string(source, number))
-    if first == "n" and (yield from source.accept("null")):
-        yield CallArguments(number, "{}")
-        return True
-    return (yield from read_value(source, number))
-
-
-def read_value(source: Source, into: int | list[str] | None) -> Reading[bool]:
-    """Read a JSON value; return whether it is one.
+    They are an object.  Some models write it as a string; it is undone.  `null` stands for an empty one.
 
     Args:
-        source: at the value.
-        into: the number of the call whose arguments it is, a list for what is not certain yet, or None to drop it.
+        source: at the arguments; what was read of the call is recorded.
+        name: of the tool.
+        call_id: as the model wrote it, if it did.
+
+    Returns:
+        Whether it is whole; None where it did not begin, and what was read is no call.
     """
-    scanner = JsonScanner()
+    whole = None
+    for part in _arguments(source, source.calls):
+        if part is not None and whole is None:
+            source.recorded()
+            yield CallStart(source.next_call(), name, call_id)
+        if part is not None:
+            whole = isinstance(part, CallEnd)
+        yield part
+    return whole
+
+
+def _arguments(source: Source, number: int) -> Reading[None]:
+    """Read arguments, and yield the end of their call if they have one."""
+    first = yield from source.skip_spaces()
+    scanner = JsonScanner(repairs=True)
+    if first == '"':
+        yield from _object_in_string(source, number, scanner)
+    elif first == "{":
+        while not scanner.done and not scanner.failed and (yield from source.more()):
+            end, text = scanner.feed(source.text, source.at)
+            source.take(end)
+            if text:
+                yield CallArguments(number, text)
+    elif (yield from source.accept("null")):
+        yield CallArguments(number, "{}")
+        yield CallEnd(number)
+    if scanner.done:
+        yield CallEnd(number)
+
+
+def _object_in_string(source: Source, number: int, scanner: JsonScanner) -> Reading[None]:
+    """Read a string that holds an object, which `scanner` follows; without one there is nothing to yield."""
+    outer, string = JsonScanner(repairs=True), JsonString()
+    begun = False
+    while not outer.done and not outer.failed and not scanner.failed and (yield from source.more()):
+        said = _string_piece(source, outer, string)
+        said = said if begun else said.lstrip()
+        if said and not begun and said[0] != "{":
+            return
+        begun = begun or bool(said)
+        end, text = scanner.feed(said, 0)
+        if text:
+            yield CallArguments(number, text)
+        if scanner.done and said[end:].strip():
+            return
+    scanner.done &= outer.done
+
+
+def read_value(source: Source) -> Reading[bool]:
+    """Read a JSON value that means nothing; return whether it is one."""
+    scanner = JsonScanner(repairs=True)
     while not scanner.done and not scanner.failed:
         if not (yield from source.more()):
             scanner.finish()
             break
-        end, text = scanner.feed(source.text, source.at)
+        end, _ = scanner.feed(source.text, source.at)
         source.take(end)
-        if text and isinstance(into, int):
-            yield CallArguments(into, text)
-        elif isinstance(into, list):
-            into.append(text)
     return scanner.done
 
 
@@ -173,16 +216,6 @@ def read_string(source: Source) -> Reading[str | None]:
     return "".join(said) if length <= LONGEST_NAME + 2 else None
 
 
-def _arguments_in_string(source: Source, number: int) -> Reading[bool]:
-    scanner, string = JsonScanner(), JsonString()
-    while not scanner.done:
-        if scanner.failed or not (yield from source.more()):
-            return False
-        if text := _string_piece(source, scanner, string):
-            yield CallArguments(number, text)
-    return True
-
-
 def _string_piece(source: Source, scanner: JsonScanner, string: JsonString) -> str:
     """Read what came of a string; return what it says."""
     end, written = scanner.feed(source.text, source.at)
@@ -190,13 +223,9 @@ def _string_piece(source: Source, scanner: JsonScanner, string: JsonString) -> s
     return string.feed(written)[1]
 
 
-def _start(source: Source, call: _Call) -> Reading[None]:
-    """Begin the call: from here on nothing that is read is given back as text."""
+def _whole_call(source: Source, call: _Call, arguments: str) -> Reading[None]:
+    """Yield a call of which all is known."""
     source.recorded()
-    call.number = source.next_call()
-    yield CallStart(call.number, call.name, call.id)
-
-
-def _number(call: _Call) -> int:
-    assert call.number is not None
-    return call.number
+    call.begun = True
+    number = source.next_call()
+    yield from (CallStart(number, call.name, call.id), CallArguments(number, arguments), CallEnd(number))

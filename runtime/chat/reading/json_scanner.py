@@ -11,8 +11,17 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 _SCALAR_FIRST = frozenset("-0123456789tfn")
-_HEX = frozenset("0123456789abcdefABCDEF")
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ESCAPE_BEGUN = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?")
 _CLOSING = {"{": "}", "[": "]"}
+
+_NO_CHARACTER = "\\ufffd"  # in place of half of a surrogate pair
+_NOT_JSON = {"True": "true", "False": "false", "None": "null"} | {
+    word: f'"{word}"' for word in ("NaN", "Infinity", "-Infinity")
+}
+"""Words that models write for scalars, as Python does, and what they are in JSON, which has no such numbers."""
+
+_REPAIRED_FIRST = _SCALAR_FIRST | {word[0] for word in _NOT_JSON}
 
 
 def is_scalar(text: str) -> bool:
@@ -36,19 +45,26 @@ class JsonScanner:
 
     Raw control characters within strings, which models write and JSON forbids, are escaped.
 
+    Args:
+        repairs: what else models write and JSON has not, but can only mean one thing, is written as JSON: a backslash
+            before what it cannot escape is a backslash, half of a surrogate pair is U+FFFD, and see `_NOT_JSON`.
+
     Attributes:
         done: the value is whole.
         failed: it is no JSON.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, repairs: bool = False) -> None:
         self.done = False
         self.failed = False
+        self._repairs = repairs
+        self._scalar_first = _REPAIRED_FIRST if repairs else _SCALAR_FIRST
         self._open: list[str] = []  # brackets
         self._next = _Next.VALUE
         self._in_string = False
         self._in_key = False
-        self._escape = 0  # hexadecimal digits that are to come; -1 behind a backslash
+        self._escape = ""  # what came of one
+        self._high = ""  # the escape of a pair's first half
         self._scalar: list[str] = []
 
     def feed(self, text: str, at: int) -> tuple[int, str]:
@@ -58,16 +74,19 @@ class JsonScanner:
             at = self._string(text, at, written) if self._in_string else self._structure(text, at, written)
         return at, "".join(written)
 
-    def finish(self) -> None:
-        """Note that no text follows: a number at the top ends there, and what is not whole has failed."""
-        if self._scalar:
-            self._end_scalar()
+    def finish(self) -> str:
+        """Note that no text follows: a number at the top ends there, and is returned; what is not whole has failed."""
+        written: list[str] = []
+        if self._scalar and not self._open:
+            self._end_scalar(written)
         self.failed = not self.done
+        return "".join(written)
 
     def _string(self, text: str, at: int, written: list[str]) -> int:
         char = text[at]
-        if self._escape:
+        if self._escape or char == "\\":
             return self._escaped(char, at, written)
+        written.append(self._half())
         if run := _RUN.match(text, at):
             written.append(run[0])
             return run.end()
@@ -77,32 +96,54 @@ class JsonScanner:
                 self._next = _Next.COLON
             else:
                 self._end_value()
-        elif char == "\\":
-            self._escape = -1
         else:
             char = json.dumps(char)[1:-1]
         written.append(char)
         return at + 1
 
     def _escaped(self, char: str, at: int, written: list[str]) -> int:
-        if self._escape == -1 and char in '"\\/bfnrtu':
-            self._escape = 4 if char == "u" else 0
-        elif self._escape > 0 and char in _HEX:
-            self._escape -= 1
+        """Take a backslash, or what is behind one; what comes of an escape is written when it is whole."""
+        escape = self._escape + char
+        if _ESCAPE.fullmatch(escape):
+            self._escape = ""
+            written.append(self._paired(escape))
+        elif _ESCAPE_BEGUN.fullmatch(escape):
+            self._escape = escape
+        elif self._repairs:
+            written.append(f"{self._half()}\\{self._escape}")
+            self._escape = ""
+            return at
         else:
             self.failed = True
             return at
-        written.append(char)
         return at + 1
 
+    def _paired(self, escape: str) -> str:
+        """Return a whole escape as it is to be written now; the first half of a pair is, with the second."""
+        unit = int(escape[2:], 16) if self._repairs and escape[1] == "u" else 0
+        if 0xDC00 <= unit < 0xE000:
+            high, self._high = self._high, ""
+            return high + escape if high else _NO_CHARACTER
+        half = self._half()
+        if 0xD800 <= unit < 0xDC00:
+            self._high = escape
+            return half
+        return half + escape
+
+    def _half(self) -> str:
+        """Return what stands for half of a pair, if there is one."""
+        high, self._high = self._high, ""
+        return _NO_CHARACTER if high else ""
+
     def _structure(self, text: str, at: int, written: list[str]) -> int:
-        run = _WORD.match(text, at) if self._scalar or text[at] in _SCALAR_FIRST else None
+        run = _WORD.match(text, at) if self._scalar or text[at] in self._scalar_first else None
         if run is not None and (self._scalar or self._next in (_Next.VALUE, _Next.VALUE_OR_END)):
             self._scalar.append(run[0])
-        elif self._scalar:
-            self._end_scalar()
+            return run.end()
+        if self._scalar:
+            self._end_scalar(written)
             return at
-        elif (run := _SPACES.match(text, at)) is None:
+        if (run := _SPACES.match(text, at)) is None:
             self._bracket(text[at])
             if not self.failed:
                 written.append(text[at])
@@ -130,12 +171,14 @@ class JsonScanner:
             case _:
                 self.failed = True
 
-    def _end_scalar(self) -> None:
-        if is_scalar("".join(self._scalar)):
-            self._scalar.clear()
+    def _end_scalar(self, written: list[str]) -> None:
+        """Write a number or a word, of which only the character behind it tells that it is whole."""
+        word = "".join(self._scalar)
+        self._scalar.clear()
+        self.failed = not is_scalar(word) and not (self._repairs and word in _NOT_JSON)
+        written.append(word if is_scalar(word) else _NOT_JSON.get(word, word))
+        if not self.failed:
             self._end_value()
-        else:
-            self.failed = True
 
     def _end_value(self) -> None:
         self.done = not self._open

@@ -97,9 +97,9 @@ class CustomInputs:
         """Take more text; see `OutputParser`."""
         return self._unwrapped(self._parser.push(text))
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Return what was held back; see `OutputParser`."""
-        parts = self._unwrapped(self._parser.finish())
+        parts = self._unwrapped(self._parser.finish(cut=cut))
         rest = [CallArguments(call, text) for call, held in self._inputs.items() if (text := held.finish())]
         return [*parts, *rest]
 

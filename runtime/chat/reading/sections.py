@@ -35,7 +35,7 @@ def read_sections(
             yield from source.skip_spaces()
         else:
             if not found.marker:
-                yield from source.accept(end)
+                yield from source.close(end)
                 source.recorded()
                 continue
         yield from not_a_call(source, found)

@@ -18,6 +18,7 @@ Reading = Generator["Part | None", None, T]
 
 WHITESPACE = " \t\r\n"
 _SPACES = re.compile(f"[{WHITESPACE}]*")
+_FEW_SPACES = re.compile(f"[{WHITESPACE}]{{0,64}}")
 
 
 class Source:
@@ -29,6 +30,9 @@ class Source:
         ended: nothing follows.
         spaces: whitespace that was read, and that a marker behind it makes meaningless.
         after_marker: nothing but whitespace was read since the last marker, so that means nothing either.
+        calls: how many calls have begun.
+        cut: a limit has ended the answer, and not the model.
+        starved: a reader saw the end of the answer in the middle of what it knows.
     """
 
     def __init__(self) -> None:
@@ -37,7 +41,9 @@ class Source:
         self.ended = False
         self.spaces: list[str] = []
         self.after_marker = False
-        self._calls = 0
+        self.calls = 0
+        self.cut = False
+        self.starved = False
         self._record: list[str] | None = None
 
     def push(self, text: str) -> None:
@@ -45,10 +51,16 @@ class Source:
         self.text = self.text[self.at :] + text
         self.at = 0
 
+    def unread(self, text: str) -> None:
+        """Take text back that was read."""
+        self.text = text + self.text[self.at :]
+        self.at = 0
+        self.starved = False
+
     def next_call(self) -> int:
         """Return the number of the call that begins."""
-        self._calls += 1
-        return self._calls - 1
+        self.calls += 1
+        return self.calls - 1
 
     def take(self, end: int) -> str:
         """Read up to index `end` of `text`."""
@@ -71,6 +83,7 @@ class Source:
         """Wait for a character; return False where none follows."""
         while self.at == len(self.text):
             if self.ended:
+                self.starved = True
                 return False
             yield None
         return True
@@ -101,8 +114,36 @@ class Source:
                 if self.text.startswith(literal, self.at):
                     return self.take(self.at + len(literal))
             left = self.text[self.at : self.at + max(map(len, literals))]
-            if self.ended or not any(literal.startswith(left) for literal in literals):
+            possible = any(literal.startswith(left) for literal in literals)
+            self.starved |= possible and self.ended
+            if self.ended or not possible:
                 return ""
+            yield None
+
+    def close(self, *literals: str) -> Reading[None]:
+        """Read the marker that closes a call, or what the answer's end leaves of it, behind whitespace, if it comes."""
+        yield from self.skip_spaces()
+        if not (yield from self.accept(*literals)) and self.starved:
+            self.take(len(self.text))
+
+    def follows(self, *literals: str) -> Reading[str | None]:
+        """Look which of `literals` comes next, behind a little whitespace, and return it, unread.
+
+        Returns:
+            An empty string where none does; None where the answer ends before that is certain.
+        """
+        while True:
+            spaces = _FEW_SPACES.match(self.text, self.at)
+            assert spaces is not None  # it may be empty
+            for literal in literals:
+                if self.text.startswith(literal, spaces.end()):
+                    return literal
+            left = self.text[spaces.end() : spaces.end() + max(map(len, literals))]
+            if not any(literal.startswith(left) for literal in literals):
+                return ""
+            if self.ended:
+                self.starved = True
+                return None
             yield None
 
     def take_until(self, stops: str, limit: int) -> Reading[str | None]:
@@ -116,6 +157,7 @@ class Source:
             if match := pattern.search(self.text, self.at, self.at + limit + 1):
                 return self.take(match.start())
             if self.ended or len(self.text) - self.at > limit:
+                self.starved |= self.ended
                 return None
             yield None
 
@@ -141,9 +183,10 @@ class ReadingParser:
         self._source.push(text)
         return self._run()
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Read to the end; see `OutputParser`."""
         self._source.ended = True
+        self._source.cut = cut
         return self._run()
 
     def _run(self) -> list[Part]:

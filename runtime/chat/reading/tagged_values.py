@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from runtime.chat.parts import CallArguments, CallEnd, CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME
 from runtime.chat.reading.json_strings import INPUT
-from runtime.chat.reading.text import raw_until
+from runtime.chat.reading.text import Markers, raw_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from runtime.chat.conversation import Tool
     from runtime.chat.reading.source import Reading, Source
-    from runtime.chat.reading.text import Markers
 
 Schema = dict[str, Any]
 
@@ -41,13 +40,13 @@ class ArgumentTags:
         value: stands before a value, behind spaces; empty where `name_end` does already.
         value_end: the tag behind a value.
         call_end: stands behind the last argument.
-        lines: each value stands on lines of its own.
+        lines: each value stands on lines of its own: a line break before it and one behind it are no part of it.
     """
 
     head: str
     name_stops: str
     name_end: str
-    value_end: Markers
+    value_end: str
     call_end: str
     value: str = ""
     lines: bool = False
@@ -57,10 +56,20 @@ class ArgumentTags:
         yield from source.skip_spaces()
         return (yield from source.accept(self.head, self.call_end))
 
+    def heads(self, keys: Collection[str]) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+        """Return what matches the beginning of an argument of these names, or of any where there are none.
+
+        Returns:
+            Also what matches it without `head`; None where too little of it is left.
+        """
+        names = "|".join(map(re.escape, keys)) or f"[^{re.escape(self.name_stops)}]{{1,{LONGEST_NAME}}}"
+        head, rest = re.escape(self.head), rf"({names}){re.escape(self.name_end)}\s*{re.escape(self.value)}"
+        return re.compile(head + rest), re.compile(f"(?<!{head}){rest}") if self.value else None
+
     def read_call(
         self, source: Source, name: str, schemas: Mapping[str, Schema], tag: str | None = None
     ) -> Reading[bool]:
-        """Read a call whose name has been read, and return whether it came to its end.
+        """Read a call whose name has been read, and return whether it is whole.
 
         Args:
             source: behind the name and, if that was read, the tag that follows.
@@ -71,17 +80,19 @@ class ArgumentTags:
         source.recorded()
         number = source.next_call()
         yield CallStart(number, name)
-        arguments = TaggedArguments(number, schemas.get(name))
-        yield from arguments.start()
+        arguments = TaggedArguments(number, self, schemas.get(name))
+        yield CallArguments(number, "{")
         if tag is None:
             tag = yield from self.next_tag(source)
-        while tag == self.head:
-            if not (yield from self._read_argument(source, arguments)):
-                return False
+        while tag == self.head and (yield from self._read_argument(source, arguments)):
             tag = yield from self.next_tag(source)
-        if tag:
-            yield from arguments.finish()
-        return bool(tag)
+        if tag == self.call_end and not arguments.doubtful:
+            yield CallArguments(number, "}")
+            yield CallEnd(number)
+            return True
+        if source.starved:
+            source.take(len(source.text))  # what is left of a tag
+        return False
 
     def _read_argument(self, source: Source, arguments: TaggedArguments) -> Reading[bool]:
         """Read an argument from behind its head on, and return whether it is whole."""
@@ -92,64 +103,143 @@ class ArgumentTags:
             yield from source.skip_spaces()
             if not (yield from source.accept(self.value)):
                 return False
-        return (yield from arguments.read(source, key.strip(), self.value_end, lines=self.lines))
+        return (yield from arguments.read(source, key.strip()))
 
 
 class TaggedArguments:
     """The arguments of one call, which become an object of JSON as they come.
 
+    A value may hold the tag that ends values.  One ends it where an argument or the call's end follows, but not where
+    it ends an argument that began within the value: then the value is an example of a call.  If no other end comes,
+    it was no example, and the first such tag was the end.
+
     Args:
         number: of the call.
+        tags: of the format.
         schema: of the tool's arguments; None where the tool is not known.
     """
 
-    def __init__(self, number: int, schema: Schema | None) -> None:
+    def __init__(self, number: int, tags: ArgumentTags, schema: Schema | None) -> None:
         self._number = number
-        self._properties = (schema or {}).get("properties")
-        self._begun = False
+        self._tags = tags
+        properties = (schema or {}).get("properties")
+        self._properties = properties if isinstance(properties, dict) else {}
+        self._required = list_in(schema or {}, "required")
+        self._heads, self._beheaded = tags.heads(self._properties)
+        self._given: set[str] = set()
+        self._swallowed: set[str] = set()  # names that stand in values as if their argument began there
+        self._stray = False  # a value holds an end tag, behind which there may have been a head
+        self._wrong = False  # so does one whose type is another
 
-    def start(self) -> Reading[None]:
-        """Begin the object."""
-        yield CallArguments(self._number, "{")
+    @property
+    def doubtful(self) -> bool:
+        """Whether a tag seems to be missing: an argument that is not there may stand within the value of another."""
+        missing = [key for key in self._required if key not in self._given]
+        return self._wrong or bool(self._swallowed - self._given) or (self._stray and bool(missing))
 
-    def finish(self) -> Reading[None]:
-        """End the object, and with it the call."""
-        yield CallArguments(self._number, "}")
-        yield CallEnd(self._number)
-
-    def read(self, source: Source, key: str, end: Markers, *, lines: bool = False) -> Reading[bool]:
-        """Read a value up to its end tag; strings as they come.  Return whether it is whole.
+    def read(self, source: Source, key: str) -> Reading[bool]:
+        """Read a value and its end tag; strings as they come.  Return whether it is whole.
 
         Args:
             source: behind the value's tag.
             key: that the value belongs to.
-            end: the tag behind it, which is read, too.
-            lines: the value stands on lines of its own: a line break before it and one behind it are no part of it.
         """
-        types = types_of(self._properties.get(key)) if isinstance(self._properties, dict) else frozenset[str]()
-        yield CallArguments(self._number, f"{', ' if self._begun else ''}{json_text(key)}: ")
-        self._begun = True
-        if lines:
-            yield from source.accept("\n")
+        types = types_of(self._properties.get(key))
         text = types <= {"string"}
-        if text:
-            yield CallArguments(self._number, '"')
-        held: list[str] = []
-        last = ""  # a line break, which belongs to the tag if that follows
-        while True:
-            piece = yield from raw_until(source, end)
-            said = last + piece.text
-            last = "\n" if lines and said.endswith("\n") else ""
-            said = said[: len(said) - len(last)]
-            if text and said:
+        quote = '"' if text else ""
+        yield CallArguments(self._number, f"{', ' if self._given else ''}{json_text(key)}: {quote}")
+        self._given.add(key)
+        if self._tags.lines:
+            yield from source.accept("\n")
+        value = _Value(self._tags)
+        shown = 0  # pieces
+        while not value.ended:
+            yield from self._read_piece(source, value)
+            sure = len(value.pieces) if value.end is None else value.end
+            if text and (said := "".join(value.pieces[shown:sure])):
                 yield CallArguments(self._number, json_text(said)[1:-1])
-            elif not text:
-                held.append(said)
-            if piece.marker or piece.last:
-                break
-        if piece.marker:
-            yield CallArguments(self._number, '"' if text else _typed("".join(held), types))
-        return bool(piece.marker)
+            shown = max(shown, sure)
+        if value.whole:
+            typed = '"' if text else _typed(value.text, types)
+            self._look(value.text, wrong=not text and "string" not in types and typed[0] == '"')
+            yield CallArguments(self._number, typed)
+        return value.whole
+
+    def _read_piece(self, source: Source, value: _Value) -> Reading[None]:
+        """Read more of a value, and the end tag behind it if that came."""
+        piece = yield from raw_until(source, value.markers)
+        value.add(piece.text)
+        if not piece.marker:
+            value.ended = piece.last
+            if value.ended and value.end is not None and not source.cut:
+                source.unread(value.cut())
+            return
+        follows = yield from source.follows(self._tags.head, self._tags.call_end)
+        if follows == "":
+            value.add_tag()
+        elif self._open(value.text):
+            value.end = len(value.pieces) if value.end is None else value.end
+            value.add_tag()
+        else:
+            value.end, value.ended, value.whole = None, True, True
+
+    def _open(self, said: str) -> int:
+        """Return how many arguments that begin within a value have no end in it; negative where it has more ends."""
+        return sum(1 for _ in self._heads.finditer(said)) - said.count(self._tags.value_end)
+
+    def _look(self, said: str, *, wrong: bool) -> None:
+        """Look for tags in a whole value that tell of others which are missing; `wrong`: it should be no string."""
+        unclosed = self._open(said)
+        if unclosed > 0:
+            self._swallowed.update(match[1] for match in self._heads.finditer(said))
+        if self._beheaded is not None and self._tags.value_end in said:
+            self._swallowed.update(match[1] for match in self._beheaded.finditer(said))
+        self._stray |= unclosed < 0
+        self._wrong |= unclosed < 0 and wrong
+
+
+class _Value:
+    """What came of a value.
+
+    Attributes:
+        pieces: of it.
+        end: which of them is an end tag that may be the value's own; None if none is.
+        ended: no more of it comes.
+        whole: its end tag was read.
+    """
+
+    def __init__(self, tags: ArgumentTags) -> None:
+        self._tags = tags
+        self.markers = Markers(tags.value_end)
+        self.pieces: list[str] = []
+        self.end: int | None = None
+        self.ended = False
+        self.whole = False
+        self._line = ""  # a line break, which belongs to the tag if that follows and is the end
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.pieces)
+
+    def add(self, text: str) -> None:
+        """Add a piece."""
+        said = self._line + text
+        self._line = "\n" if self._tags.lines and said.endswith("\n") else ""
+        self.pieces.append(said[: len(said) - len(self._line)])
+
+    def add_tag(self) -> None:
+        """Add an end tag that is not the value's."""
+        self.pieces.append(self._line + self._tags.value_end)
+        self._line = ""
+
+    def cut(self) -> str:
+        """Take the tag that may be its end for that; return what came behind it."""
+        assert self.end is not None
+        rest = "".join(self.pieces[self.end + 1 :]) + self._line
+        del self.pieces[self.end :]
+        self.end, self.whole = None, True
+        return rest
 
 
 def json_text(text: str) -> str:

@@ -112,21 +112,32 @@ class Raw:
 
 
 def raw_until(source: Source, markers: Markers) -> Reading[Raw]:
-    """Read what came of a text, and the marker behind it, if that came, too."""
+    """Read what came of a text, and the marker behind it, if that came, too.
+
+    What the answer's end leaves of a marker is read, and no part of the text.
+    """
     while True:
         match = markers.find(source)
-        end = match.start() if match else len(source.text) if source.ended else markers.certain(source)
+        end = match.start() if match else markers.certain(source)
         if match or end > source.at or source.ended:
             text = source.take(end)
             if match:
                 source.take(match.end())
+            elif source.ended:
+                source.take(len(source.text))
             return Raw(text, match[0] if match else "", source.ended and source.at == len(source.text))
         yield None
 
 
 def not_a_call(source: Source, found: Found) -> Reading[None]:
-    """Give back as text what was recorded, from a marker on, and turned out to be none."""
+    """Give back as text what was recorded, from a marker on, and turned out to be none.
+
+    What a limit has cut off may have become one, and is left out.
+    """
     text = found.spaces + found.marker + source.recorded()
+    if source.starved and source.cut:
+        source.take(len(source.text))
+        return
     body = text.rstrip(WHITESPACE)
     if body:
         yield TextPart(body)

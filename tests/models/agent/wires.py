@@ -167,7 +167,7 @@ class Responses:
 
     def whole(self, answer: Json) -> Reply:
         """Read an answer that came at once."""
-        assert answer["status"] == "completed"
+        assert answer["status"] in ("completed", "incomplete")
         reply = Reply()
         for item in answer["output"]:
             match item["type"]:
@@ -177,7 +177,8 @@ class Responses:
                     reply.text += "".join(part["text"] for part in item["content"])
                 case "function_call":
                     reply.calls.append(Call(item["call_id"], item["name"], item["arguments"]))
-        reply.calling = bool(reply.calls)
+        made = [item["status"] for item in answer["output"] if item["type"] == "function_call"]
+        reply.calling = bool(made) and {answer["status"], *made} == {"completed"}
         return reply
 
     def streamed(self, text: str) -> Reply:
@@ -194,9 +195,10 @@ class Responses:
                     reply.calls.append(Call(event["item"]["call_id"], event["item"]["name"], ""))
                 case "response.function_call_arguments.delta":
                     reply.calls[-1].arguments += event["delta"]
-        assert last["type"] == "response.completed"
-        reply.calling = bool(reply.calls)
-        assert self.whole(last["response"]) == reply
+        whole = self.whole(last["response"])
+        assert last["type"] == f"response.{last['response']['status']}"
+        reply.calling = whole.calling
+        assert whole == reply
         return reply
 
 

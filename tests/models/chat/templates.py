@@ -34,9 +34,9 @@ HERMES = """
         {%- endif %}
         {{- message.content or "" }}
         {%- for call in message.tool_calls or [] %}
-            {{- "\\n<tool_call>\\n" + {"name": call.function.name} | tojson }}
+            {{- "\\n<tool_call>\\n" + '{"name": ' + call.function.name | tojson + ', "arguments": ' }}
             {{- call.function.arguments if call.function.arguments is string else call.function.arguments | tojson }}
-            {{- "\\n</tool_call>" }}
+            {{- "}\\n</tool_call>" }}
         {%- endfor %}
         {{- "<|im_end|>\\n" }}
     {%- elif message.role == "tool" %}

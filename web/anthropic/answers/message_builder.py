@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from pydantic_core import from_json
-
 from actors.core.generation import Finished
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-from runtime.log_text import literal
 from web.anthropic.answers.message import LeadingBlanks
-from web.bodies.json_encoding import JsonStringBuilder
+from web.bodies.json_encoding import JsonStringBuilder, RawJson
 from web.generation.answer_parts import AnswerParts
 
 if TYPE_CHECKING:
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from web.anthropic.answers.message import Json, MessageOptions
-
-logger = logging.getLogger("cede.web")
 
 
 class MessageBuilder:
@@ -34,7 +28,7 @@ class MessageBuilder:
     def __init__(self, options: MessageOptions, page_bytes: int) -> None:
         self._options = options
         self._page_bytes = page_bytes
-        self._parts = AnswerParts(options.parser, 1)
+        self._parts = AnswerParts(options.parser, 1, whole_calls=True)
         self._blocks: list[_Block] = []
         self._blanks = LeadingBlanks()
         self._length = 0
@@ -42,7 +36,7 @@ class MessageBuilder:
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
-        return self._length
+        return self._length + self._parts.held
 
     def add(self, event: Progress) -> None:
         """Add one event."""
@@ -159,16 +153,5 @@ class _ToolUseBlock(_Block):
         self._length += len(text.encode(errors="replace"))
 
     def result(self) -> Json:
-        return {"type": self.kind, "id": self._id, "name": self._name, "input": _input("".join(self._pieces))}
-
-
-def _input(arguments: str) -> Json:
-    """Return a call's arguments as an object, as far as they came: a limit may have cut them off."""
-    if not arguments.strip():
-        return {}
-    try:
-        found = from_json(arguments, allow_partial=True, allow_inf_nan=False)
-    except ValueError as error:
-        logger.warning("the arguments of a call are no JSON: %s", literal(error))
-        return {}
-    return found if isinstance(found, dict) else {}
+        arguments = RawJson("".join(self._pieces))
+        return {"type": self.kind, "id": self._id, "name": self._name, "input": arguments}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.core.generation import Finished, Token
-from runtime.chat.parts import ReasoningPart, TextPart
+from runtime.chat.parts import CallArguments, ReasoningPart, TextPart
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
 from web.generation.answer_parts import AnswerParts
-from web.ollama.answers.calls import CallGatherer
+from web.ollama.answers.calls import CallShapes
 from web.ollama.answers.objects import ContextIds, logprobs_of
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ class AnswerBuilder:
 
     def __init__(self, options: AnswerOptions, page_bytes: int) -> None:
         self._options = options
-        self._parts = AnswerParts(options.parser, 1)
+        self._parts = AnswerParts(options.parser, 1, whole_calls=True, one_text=True)
         self._answer = _Answer(options, page_bytes)
         self._end: Finished | None = None
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
-        return len(self._answer)
+        return len(self._answer) + self._parts.held
 
     def add(self, event: Progress) -> None:
         """Add one event."""
@@ -44,7 +44,6 @@ class AnswerBuilder:
         if isinstance(event, Token):
             self._answer.add_token(event)
         elif isinstance(event, Finished):
-            self._answer.finish()
             self._end = event
 
     def result(self) -> Json:
@@ -60,14 +59,15 @@ class _Answer:
         self._options = options
         self._text = JsonStringBuilder(page_bytes)
         self._thinking = JsonStringBuilder(page_bytes)
-        self._gatherer = CallGatherer(options.id)
-        self._calls = JsonArrayBuilder(page_bytes)
+        self._shapes = CallShapes(options.id)
+        self._calls: list[Json] = []
+        self._called = 0  # characters of their arguments
         self._logprobs = JsonArrayBuilder(page_bytes)
         self._context = None if options.context is None else ContextIds(options.context)
 
     def __len__(self) -> int:
-        held: list[Sized] = [self._text, self._thinking, self._gatherer, self._calls, self._logprobs]
-        return sum(map(len, held)) + (0 if self._context is None else len(self._context))
+        held: list[Sized] = [self._text, self._thinking, self._logprobs]
+        return sum(map(len, held)) + self._called + (0 if self._context is None else len(self._context))
 
     def add(self, part: Part) -> None:
         match part:
@@ -75,12 +75,9 @@ class _Answer:
                 self._text.add(text)
             case ReasoningPart(text):
                 self._thinking.add(text)
-            case _:
-                match self._gatherer.add(part):
-                    case str(text):
-                        self._text.add(text)
-                    case dict(call):
-                        self._calls.add(call)
+            case _ if (call := self._shapes.of(part)) is not None:
+                self._calls.append(call)
+                self._called += len(part.text) if isinstance(part, CallArguments) else 0
 
     def add_token(self, token: Token) -> None:
         if self._context is not None:
@@ -88,12 +85,9 @@ class _Answer:
         if token.logprobs is not None:
             self._logprobs.add(logprobs_of(token, self._options.tokenizer))
 
-    def finish(self) -> None:
-        self._text.add(self._gatherer.rest())
-
     def fields(self) -> Json:
         thinking = self._thinking if len(self._thinking) else None
-        fields = self._options.shape(self._text, thinking, self._calls if len(self._calls) else ())
+        fields = self._options.shape(self._text, thinking, self._calls)
         if self._options.logprobs:
             fields["logprobs"] = self._logprobs
         if self._context is not None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.chat.parts import PlainParser
-from web.bodies.json_encoding import SelfEncoding, dumps
+from web.bodies.json_encoding import SelfEncoding, iter_json
 from web.control.told import told
 from web.generation.logprobs import token_logprobs
 
@@ -142,4 +142,4 @@ def logprobs_of(token: Token, tokenizer: Tokenizer) -> Json:
 
 def line(value: Json) -> bytes:
     """Encode an object as one line of a stream."""
-    return f"{dumps(value)}\n".encode()
+    return b"".join(iter_json(value)) + b"\n"

@@ -10,7 +10,7 @@ from web.bodies.event_stream import HEADERS
 from web.bodies.json_encoding import iter_json
 from web.errors.problem import INTERNAL, Problem, report
 from web.generation.answer_parts import AnswerParts
-from web.ollama.answers.calls import CallGatherer
+from web.ollama.answers.calls import CallShapes
 from web.ollama.answers.objects import ContextIds, line, logprobs_of
 from web.ollama.errors import error_object
 
@@ -39,8 +39,8 @@ class LineWriter:
 
     def __init__(self, options: AnswerOptions) -> None:
         self._options = options
-        self._parts = AnswerParts(options.parser, 1)
-        self._calls = CallGatherer(options.id)
+        self._parts = AnswerParts(options.parser, 1, whole_calls=True, one_text=True)
+        self._calls = CallShapes(options.id)
         self._context = None if options.context is None else ContextIds(options.context)
         self._end: Finished | None = None
         self.failed = False
@@ -66,8 +66,6 @@ class LineWriter:
                 shown = [first | {"logprobs": [logprobs_of(event, self._options.tokenizer)]}, *rest]
         elif isinstance(event, Finished):
             self._end = event
-            if text := self._calls.rest():
-                shown.append(self._options.shape(text, None, ()))
         return [self._line(fields) for fields in shown]
 
     def closing(self) -> bytes:
@@ -96,12 +94,8 @@ class LineWriter:
                 return self._options.shape(text, None, ()) if text else None
             case ReasoningPart(text):
                 return self._options.shape("", text, ())
-        match self._calls.add(part):
-            case str(text):
-                return self._options.shape(text, None, ())
-            case dict(call):
-                return self._options.shape("", None, [call])
-        return None
+        call = self._calls.of(part)
+        return None if call is None else self._options.shape("", None, [call])
 
     def _line(self, fields: Json) -> bytes:
         return line(self._options.envelope() | fields | {"done": False})

@@ -44,7 +44,7 @@ class ChunkWriter:
         self._options = options
         self._format = format
         self._counter = UsageCounter(options)
-        self._parts = AnswerParts(options.parser, options.choices)
+        self._parts = AnswerParts(options.parser, options.choices, one_text=True)
         self._unfinished = dict.fromkeys(range(options.choices))  # their indices, in order
         self._calls: dict[tuple[int, int], Call] = {}  # by choice and number
         self._offsets: dict[int, int] = {}  # for each choice that has begun: characters before its next token

@@ -37,7 +37,7 @@ class ResponseBuilder:
         self._options = options
         self._format = format
         self._counter = UsageCounter(options)
-        self._parts = AnswerParts(options.parser, options.choices)
+        self._parts = AnswerParts(options.parser, options.choices, one_text=True)
         self._choices = [_ChoiceBuilder(options, format, index, page_bytes) for index in range(options.choices)]
         self._length = 0
 

@@ -119,7 +119,7 @@ class ResponseEvents:
             case CallArguments(call, text) if text and self._calls.get(call) == self._open:
                 yield self._delta(text)
             case CallEnd(call) if self._calls.get(call) == self._open:
-                yield from self._close("completed")
+                yield from self._close("completed", ended=True)
 
     def _id(self, prefix: str) -> str:
         return f"{prefix}_{self._options.key}_{len(self._items)}"
@@ -139,11 +139,14 @@ class ResponseEvents:
         assert self._current is not None
         return self._of_item(self._current.delta(text, logprobs))
 
-    def _close(self, status: str) -> Iterator[Json]:
-        """Yield the end of the item that grows, if there is one."""
+    def _close(self, status: str, *, ended: bool = False) -> Iterator[Json]:
+        """Yield the end of the item that grows, if there is one; a call that was not `ended` is broken."""
         if self._current is None:
             return
-        yield from map(self._of_item, self._current.closing())
+        if isinstance(self._current, FunctionCallOutput | CustomCallOutput) and not ended:
+            status = "incomplete"
+        else:
+            yield from map(self._of_item, self._current.closing())
         value = self._current.value(status)
         yield self._of_item({"type": "response.output_item.done", "item": value})
         self._values.append(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.core.generation import FinishReason
-from runtime.chat.parts import CallStart, Part, PlainParser, TextPart
+from runtime.chat.parts import CallEnd, CallStart, Part, PlainParser, TextPart
 from tests.fakes.engine import finished, token
 from web.generation.answer_parts import AnswerParts
 
@@ -20,7 +20,7 @@ class CallingParser:
         self._held, parts = text[-1:] or self._held, self._parts(self._held + text[:-1] if text else "")
         return parts
 
-    def finish(self) -> list[Part]:
+    def finish(self, *, cut: bool = False) -> list[Part]:
         """Return the rest."""
         return self._parts(self._held)
 
@@ -28,7 +28,7 @@ class CallingParser:
         parts: list[Part] = []
         for char in text:
             if char == "!":
-                parts.append(CallStart(self._calls, "shout"))
+                parts += [CallStart(self._calls, "shout"), CallEnd(self._calls)]
                 self._calls += 1
             else:
                 parts.append(TextPart(char))
@@ -51,7 +51,7 @@ def test_what_was_held_back_comes_with_the_end() -> None:
 
 def test_an_answer_that_calls_tools_ends_so() -> None:
     answers = AnswerParts(CallingParser, 2)
-    assert answers.of(finished(0, text="!")) == [CallStart(0, "shout")]
+    assert answers.of(finished(0, text="!")) == [CallStart(0, "shout"), CallEnd(0)]
     answers.of(finished(1))
     assert answers.reason(finished(0)) == "tool_calls"
     assert answers.reason(finished(1)) == "stop"

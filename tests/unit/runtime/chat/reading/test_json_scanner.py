@@ -17,16 +17,16 @@ json_values = st.recursive(
 )
 
 
-def scan(text: str, size: int = 1) -> tuple[JsonScanner, str, str]:
+def scan(text: str, size: int = 1, *, repairs: bool = False) -> tuple[JsonScanner, str, str]:
     """Feed a text in pieces; return the scanner, what was written, and what was left over."""
-    scanner, written, at = JsonScanner(), "", 0
+    scanner, written, at = JsonScanner(repairs=repairs), "", 0
     while at < len(text) and not scanner.done and not scanner.failed:
         end, piece = scanner.feed(text[at : at + size], 0)
         assert end or scanner.done or scanner.failed
         written += piece
         at += end
     if not scanner.done and not scanner.failed:
-        scanner.finish()
+        written += scanner.finish()
     return scanner, written, text[at:]
 
 
@@ -59,3 +59,33 @@ def test_what_is_no_json_fails(text: str) -> None:
     scanner, _, _ = scan(text)
     assert scanner.failed
     assert not scanner.done
+
+
+@given(json_values, st.booleans(), st.integers(1, 9))
+def test_what_is_json_needs_no_repair(value: object, ensure_ascii: bool, size: int) -> None:
+    text = json.dumps(value, ensure_ascii=ensure_ascii)
+    assert scan(text, size, repairs=True)[1] == text
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 50])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r'"C:\Users \d+ \(x\) \u12 \uzz \""', r'C:\Users \d+ \(x\) \u12 \uzz "'),
+        (r'"\ud800 \ud83d\ude00 \ude00 \ud83d\ud83d\ude00 \ud83d\n\ud83d\x\ud83d"', "? 😀 ? ?😀 ?\n?\\x?"),
+        ('["\\\n"]', ["\\\n"]),
+        ("[NaN, -Infinity,Infinity, True,False ,None]", ["NaN", "-Infinity", "Infinity", True, False, None]),
+    ],
+)
+def test_what_can_mean_one_thing_only_is_repaired(text: str, value: object, size: int) -> None:
+    scanner, written, rest = scan(text, size, repairs=True)
+    assert scanner.done
+    assert not rest
+    if isinstance(value, str):
+        value = value.replace("?", "\N{REPLACEMENT CHARACTER}")
+    assert json.loads(written) == value
+
+
+@pytest.mark.parametrize("text", ["[nan]", "[Nope]", "{True: 1}", "[1 None]", '["a" b]', "{'a': 1}", "[NaNa]"])
+def test_what_can_mean_more_is_not(text: str) -> None:
+    assert scan(text, repairs=True)[0].failed

@@ -40,7 +40,7 @@ class ScriptedParser:
         """Return the parts of that number."""
         return self._script[int(text)] if text else ()
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Return the last."""
         return self._script[-1] if self._script else ()
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from actors.core.generation import FinishReason
-from runtime.chat.parts import CallArguments, CallStart
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, TextPart
 from tests.fakes.engine import fill, finished
 from tests.unit.web.anthropic.answers.scripts import EVERYTHING, PAGE, events, options, whole
 from web.anthropic.answers.message_builder import MessageBuilder
+from web.bodies.json_encoding import iter_json
 
 
 def test_everything_in_one_message() -> None:
@@ -26,28 +27,24 @@ def test_two_calls_have_different_ids_and_each_answer_its_own() -> None:
     assert all(call_id.startswith("toolu_") for call_id in ids)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "given"),
-    [
-        ("", {}),
-        ("{}", {}),
-        ('{"city": "Rome", "days": [1, 2', {"city": "Rome", "days": [1, 2]}),
-        ('{"city": "Ro', {}),
-        ("{", {}),
-        ("[1]", {}),
-        ('{"n": 12345678901234567890123}', {"n": 12345678901234567890123}),
-    ],
-)
-def test_arguments_that_were_cut_off_are_shown_as_far_as_they_came(arguments: str, given: object) -> None:
-    message = whole([[CallStart(0, "t"), CallArguments(0, arguments)], []], finished(reason=FinishReason.LENGTH))
-    assert message["content"][0]["input"] == given
-    assert message["stop_reason"] == "max_tokens"
+def test_arguments_are_shown_as_they_were_written() -> None:
+    numbers = '{"n": 12345678901234567890123, "x": 1e400, "deep": ' + "[" * 5_000 + "]" * 5_000 + "}"
+    answer: list[list[Part]] = [[CallStart(0, "t"), CallArguments(0, numbers), CallEnd(0)], []]
+    builder = MessageBuilder(options(answer), PAGE)
+    fill(builder, events(answer))
+    assert numbers.encode() in b"".join(iter_json(builder.result()))
 
 
-def test_arguments_that_are_no_json_are_told_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    message = whole([[CallStart(0, "t"), CallArguments(0, "city: Rome")], []])
-    assert message["content"][0]["input"] == {}
-    assert len(caplog.records) == 1
+@pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.LENGTH])
+@pytest.mark.parametrize("arguments", ["", '{"city": "Rome", "days": [1, 2', "{"])
+def test_a_broken_call_is_no_call_but_text(arguments: str, reason: FinishReason) -> None:
+    message = whole(
+        [[TextPart("So.")], [CallStart(0, "t"), CallArguments(0, arguments)], [TextPart("x")], []],
+        finished(reason=reason),
+    )
+    text = f'So.\n{{"name": "t", "arguments": {arguments}x'
+    assert message["content"] == [{"type": "text", "text": text}]
+    assert message["stop_reason"] == ("end_turn" if reason is FinishReason.STOP else "max_tokens")
 
 
 def test_it_knows_how_much_it_holds() -> None:

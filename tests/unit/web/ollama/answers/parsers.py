@@ -39,7 +39,7 @@ class ScriptedParser:
                 return (CallEnd(self._call),)
         return (TextPart(text),)
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Return nothing."""
         return ()
 

@@ -69,7 +69,7 @@ def test_thoughts_and_calls() -> None:
 def test_a_call_that_was_cut_is_text() -> None:
     events: list[Event] = [token("(add"), token(',{"a"'), finished(reason=FinishReason.LENGTH)]
     text, last = lines(LineWriter(options()), *events)
-    assert text["message"] == {"role": "assistant", "content": '{"a"'}
+    assert text["message"] == {"role": "assistant", "content": '{"name": "add", "arguments": {"a"'}
     assert last["done_reason"] == "length"
 
 

@@ -45,7 +45,7 @@ class ScriptedParser:
             case _:
                 return [TextPart(text)] if text else []
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Return nothing, for nothing is held back."""
         return []
 

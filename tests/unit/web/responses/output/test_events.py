@@ -65,7 +65,7 @@ class MarkedParser:
             return ReasoningPart(text)
         return CallArguments(self._calls, text) if self._mode else TextPart(text)
 
-    def finish(self) -> Sequence[Part]:
+    def finish(self, *, cut: bool = False) -> Sequence[Part]:
         """Return nothing, for a marker that is not whole is dropped here."""
         return ()
 
@@ -169,11 +169,19 @@ def test_however_the_text_is_split_the_response_is_the_same(places: list[int], t
     ],
 )
 def test_how_it_ends(reason: FinishReason, status: str, last: str, details: Json | None) -> None:
-    events = streamed(parsed(), [token("[f{"), finished(reason=reason)])
+    events = streamed(parsed(), [token("[rx"), finished(reason=reason)])
     response = check_stream(events)
     assert (response["status"], events[-1]["type"], response["incomplete_details"]) == (status, last, details)
     assert response["output"][0]["status"] == ("completed" if status == "completed" else "incomplete")
     assert (response["completed_at"] is not None) is (status == "completed")
+
+
+@pytest.mark.parametrize("reason", [FinishReason.STOP, FinishReason.LENGTH])
+@pytest.mark.parametrize("behind", ["", "[rmore", "[fx}"])
+def test_a_broken_call_is_incomplete(reason: FinishReason, behind: str) -> None:
+    events = streamed(parsed(), [token("[f{"), token(behind), finished(reason=reason)])
+    (item,) = [item for item in check_stream(events)["output"] if item["type"] == "function_call"][:1]
+    assert item["status"] == "incomplete"
 
 
 @pytest.mark.parametrize(

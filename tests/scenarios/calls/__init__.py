@@ -1,0 +1,1 @@
+"""What a model writes as calls, from its weights to the client."""
