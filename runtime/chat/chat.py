@@ -21,6 +21,7 @@ from runtime.chat.reading.text import plain_text
 from runtime.chat.reasoning import closed_if_off, reasoning_variables, thought_of
 from runtime.chat.template import ChatTemplate
 from runtime.chat.traits import traits_of
+from runtime.chat.turns import arranged
 from runtime.errors import CheckpointError, RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 
@@ -130,6 +131,8 @@ class Chat:
         Raises:
             RequestError: the template refuses it, or it asks for what this model's format cannot do.
         """
+        turns = arranged(conversation.turns, self._traits, continue_final=conversation.continue_final)
+        conversation = replace(conversation, turns=turns)
         calls = asked_calls(conversation)
         text = closed_if_off(self._render(conversation), conversation, self._thought)
         begun = self._begun(text, conversation)

@@ -61,8 +61,9 @@ def _message(
 
 
 def plain_message(turn: Turn) -> Message:
-    """Return a turn's role, text and name."""
-    fields = {"role": turn.role, "content": turn.content, "name": turn.name}
+    """Return a turn's role, text and name; one that says nothing, and calls nothing, has an empty text."""
+    text = turn.content if turn.tool_calls else turn.content or ""
+    fields = {"role": turn.role, "content": text, "name": turn.name}
     return {name: value for name, value in fields.items() if value is not None}
 
 
