@@ -71,6 +71,8 @@ def plain_message(turn: Turn) -> Message:
 
 def _call(call: ToolCall, call_id: str, traits: CallTraits, custom: Collection[str]) -> Message:
     arguments: object = arguments_text(call, custom) if traits.arguments_as_text else call_arguments(call, custom)
+    if isinstance(arguments, str) and not traits.takes_text:
+        arguments = {INPUT: arguments}  # what the model wrote is no object, and the template goes through one
     return {
         "id": call_id,
         "type": "function",

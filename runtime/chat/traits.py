@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
@@ -54,11 +54,13 @@ class CallTraits:
         arguments_as_text: a call's arguments are to be a JSON string, and not an object.
         content: how a turn without text is to say so: `CONTENT_ABSENT`, `CONTENT_EMPTY` or `CONTENT_NULL`.
         ids: what ids have to look like.
+        takes_text: arguments that are no object may be given as the text that they are.
     """
 
     arguments_as_text: bool = False
     content: int = CONTENT_ABSENT
     ids: CallIds = CallIds.ANY
+    takes_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,8 @@ def _call_traits(template: ChatTemplate) -> CallTraits | None:
         text = _rendered(template, [_USER, *_exchange(traits)], tools=_TOOLS)
         told = text.partition("Hello")[2] or text
         if all(word in told for word in (_TOOL, _KEY, _VALUE, _RESULT)) and f"'{_KEY}'" not in told:
-            return traits
+            broken = _rendered(template, [_USER, *_exchange(replace(traits, arguments_as_text=True))], tools=_TOOLS)
+            return traits if _VALUE in broken else replace(traits, takes_text=False)
     return None
 
 

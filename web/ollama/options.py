@@ -10,6 +10,7 @@ from pydantic import Field
 from runtime.errors import RequestError
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import MinP, Penalty, RepetitionPenalty, Seed, Stop, Temperature, TopK, TopP
+from web.bodies.passed_over import OLLAMA, names_in
 from web.bodies.strict_model import StrictModel
 from web.generation.sampling import sampling_params
 from web.limits import MAX_INTEGER
@@ -42,10 +43,7 @@ class Options(StrictModel):
 
 
 # How a model is loaded, which is the server's to say.
-IGNORED_OPTIONS = frozenset(
-    "num_ctx num_keep num_batch num_gpu main_gpu low_vram f16_kv logits_all vocab_only use_mmap use_mlock num_thread "
-    "numa embedding_only draft_num_predict".split()
-)
+IGNORED_OPTIONS = names_in(OLLAMA, "options.") | {"mirostat_tau", "mirostat_eta"}
 
 UNSUPPORTED_OPTIONS: dict[str, tuple[object, ...]] = {
     "typical_p": (1,),

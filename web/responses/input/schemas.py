@@ -32,6 +32,7 @@ from web.bodies.fields import (
     text_or_parts,
     type_tag,
 )
+from web.bodies.passed_over import RESPONSES, names_in
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.control.fields import ControlFields
 from web.limits import MAX_INTEGER, MAX_TOOLS
@@ -294,7 +295,7 @@ class ResponseBody(PromptBody):
 
 
 # Hints to the server, which change nothing in the response.
-HINTS = frozenset("prompt_cache_retention prompt_cache_options client_metadata".split())
+HINTS = names_in(RESPONSES)
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
