@@ -48,6 +48,12 @@ class NotFound(RequestError):
     status = 404
 
 
+class UnreadableEncoding(RequestError):
+    """The body is compressed in a way that cede does not read."""
+
+    status = 415
+
+
 class EndedByKin(RequestError):
     """The request was ended before it began: with its group, or because of another request."""
 

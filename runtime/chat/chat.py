@@ -21,13 +21,16 @@ from runtime.chat.reading.text import plain_text
 from runtime.chat.reasoning import closed_if_off, reasoning_variables, thought_of
 from runtime.chat.template import ChatTemplate
 from runtime.chat.traits import traits_of
+from runtime.chat.turns import arranged
 from runtime.errors import CheckpointError, RequestError
+from runtime.grammar.closed import closed_objects
 from runtime.grammar.grammar import Grammar, GrammarKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
-    from runtime.chat.conversation import Conversation
+    from runtime.chat.conversation import Conversation, Tool
     from runtime.chat.messages import Message
     from runtime.chat.parts import OutputParser
     from runtime.chat.reading.source import Reading, Source
@@ -66,6 +69,7 @@ class Chat:
         added_tokens: the ids of the tokenizer's added tokens, by their spelling.
         tool_format: how calls are written; None for what the templates show.
         response_template: how transformers is to read answers, which shows the format, too.
+        open_objects: a tool's objects may have properties that their schema does not list.
 
     Attributes:
         template: the same.
@@ -81,7 +85,10 @@ class Chat:
         added_tokens: Mapping[str, int] | None = None,
         tool_format: ToolFormatName | None = None,
         response_template: Mapping[str, object] | None = None,
+        *,
+        open_objects: bool = False,
     ) -> None:
+        self._open_objects = open_objects
         self.template = template
         self._added_tokens = dict(added_tokens or {})
         self._traits = traits_of(template)
@@ -100,6 +107,9 @@ class Chat:
         checkpoint: Checkpoint,
         added_tokens: Mapping[str, int] | None = None,
         tool_format: ToolFormatName | None = None,
+        *,
+        template: Path | None = None,
+        open_objects: bool = False,
     ) -> Chat | None:
         """Load how a checkpoint converses.
 
@@ -107,17 +117,21 @@ class Chat:
             checkpoint: the model's files.
             added_tokens: as of the class.
             tool_format: likewise.
+            template: a file with a template, in place of the checkpoint's.
+            open_objects: as of the class.
 
         Returns:
-            None where it has no template, as a base model.
+            None where there is no template, as for a base model.
 
         Raises:
             CheckpointError: the template is broken, or cannot be read, or does not fit `tool_format`.
         """
-        template = ChatTemplate.load(checkpoint)
-        if template is None:
+        found = ChatTemplate.load(checkpoint, template)
+        if found is None:
             return None
-        return cls(template, added_tokens, tool_format, checkpoint.response_template())
+        # Of another template the checkpoint's own says nothing.
+        response_template = None if template else checkpoint.response_template()
+        return cls(found, added_tokens, tool_format, response_template, open_objects=open_objects)
 
     @property
     def reasons(self) -> bool:
@@ -130,7 +144,11 @@ class Chat:
         Raises:
             RequestError: the template refuses it, or it asks for what this model's format cannot do.
         """
+        turns = arranged(conversation.turns, self._traits, continue_final=conversation.continue_final)
+        conversation = replace(conversation, turns=turns)
         calls = asked_calls(conversation)
+        if calls.bound and not self._open_objects:
+            calls = replace(calls, tools=tuple(map(_closed, calls.tools)))
         text = closed_if_off(self._render(conversation), conversation, self._thought)
         begun = self._begun(text, conversation)
         if not calls.tools and self._thought is None:
@@ -215,6 +233,10 @@ class Chat:
             return with_tools_in_system(messages, tools)
         variables["tools"] = [tool_schema(tool) for tool in tools]
         return messages
+
+
+def _closed(tool: Tool) -> Tool:
+    return replace(tool, parameters=closed_objects(tool.parameters))
 
 
 def asked_calls(conversation: Conversation) -> Calls:

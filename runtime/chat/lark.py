@@ -7,7 +7,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.reading.json_strings import INPUT
-from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.grammar.schemas import prepare_schema
 
@@ -122,7 +121,7 @@ def arguments_schema(tool: Tool) -> dict[str, Any]:
     What llguidance does not know of a schema is left out of it, where the client does not insist on the schema.
 
     Raises:
-        RequestError: it is too large or too deep, or a strict tool's schema or a custom tool's grammar cannot be held.
+        RequestError: it is too large or too deep, or a strict tool's schema cannot be held.
     """
     if tool.custom:
         schema = {
@@ -136,16 +135,10 @@ def arguments_schema(tool: Tool) -> dict[str, Any]:
 
 
 def _input_schema(tool: Tool) -> dict[str, Any]:
-    if tool.grammar is None:
-        return {"type": "string"}
-    if tool.grammar.kind is GrammarKind.REGEX:
+    """Return the schema of a custom tool's input where it is a JSON string: no Lark grammar can hold that."""
+    if tool.grammar is not None and tool.grammar.kind is GrammarKind.REGEX:
         return {"type": "string", "pattern": f"^(?:{tool.grammar.source})$"}
-    raise RequestError(
-        f"The custom tool '{tool.name}' has a grammar in {tool.grammar.kind}; this model writes the input of a custom "
-        "tool as a JSON string, which can be held to a regular expression only.",
-        param="tools",
-        code="unsupported_parameter",
-    )
+    return {"type": "string"}
 
 
 def one_of(expressions: Sequence[str]) -> str:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.chat.reading.json_strings import INPUT
 from runtime.chat.traits import CallIds, CallTraits, silent
+from runtime.grammar.grammar import GrammarKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from runtime.chat.conversation import Conversation, Tool, ToolCall, Turn
     from runtime.chat.traits import TemplateTraits
+    from runtime.grammar.grammar import Grammar
 
 Message = dict[str, Any]
 
@@ -61,13 +63,16 @@ def _message(
 
 
 def plain_message(turn: Turn) -> Message:
-    """Return a turn's role, text and name."""
-    fields = {"role": turn.role, "content": turn.content, "name": turn.name}
+    """Return a turn's role, text and name; one that says nothing, and calls nothing, has an empty text."""
+    text = turn.content if turn.tool_calls else turn.content or ""
+    fields = {"role": turn.role, "content": text, "name": turn.name}
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _call(call: ToolCall, call_id: str, traits: CallTraits, custom: Collection[str]) -> Message:
     arguments: object = arguments_text(call, custom) if traits.arguments_as_text else call_arguments(call, custom)
+    if isinstance(arguments, str) and not traits.takes_text:
+        arguments = {INPUT: arguments}  # what the model wrote is no object, and the template goes through one
     return {
         "id": call_id,
         "type": "function",
@@ -115,7 +120,15 @@ def tool_schema(tool: Tool) -> Message:
     """Return a tool as templates expect it."""
     parameters: object = dict(tool.parameters) or {"type": "object", "properties": {}}
     if tool.custom:
-        text = {"type": "string", "description": "The input, as it is."}
+        text = {"type": "string", "description": _about_input(tool.grammar)}
         parameters = {"type": "object", "properties": {INPUT: text}, "required": [INPUT]}
     function = {"name": tool.name, "description": tool.description or "", "parameters": parameters}
     return {"type": "function", "function": function}
+
+
+def _about_input(grammar: Grammar | None) -> str:
+    """Return what the model is told of a custom tool's input: also where it is held to the grammar."""
+    if grammar is None:
+        return "The input, as it is."
+    language = "Lark grammar" if grammar.kind is GrammarKind.LARK else "regular expression"
+    return f"The input, as it is; all of it has to match this {language}:\n{grammar.source}"

@@ -22,6 +22,7 @@ from runtime.errors import CheckpointError, RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from jinja2.parser import Parser
 
@@ -69,8 +70,8 @@ class ChatTemplate:
         self.token_names = dict(token_names or {})
 
     @classmethod
-    def load(cls, checkpoint: Checkpoint) -> ChatTemplate | None:
-        """Load the template of a checkpoint.
+    def load(cls, checkpoint: Checkpoint, path: Path | None = None) -> ChatTemplate | None:
+        """Load the template of a checkpoint, or of the file at `path` in its place.
 
         Returns:
             None where there is none, as for a base model.
@@ -78,8 +79,14 @@ class ChatTemplate:
         Raises:
             CheckpointError: the template is broken, or cannot be read.
         """
-        source = checkpoint.chat_template()
-        return None if source is None else cls(source, checkpoint.token_names())
+        try:
+            source = checkpoint.chat_template() if path is None else path.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path}: the chat template cannot be read: {error}") from error
+        try:
+            return None if source is None else cls(source, checkpoint.token_names())
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}{'' if path else '; --chat-template FILE takes another'}") from error
 
     def render(
         self,

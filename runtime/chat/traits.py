@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
@@ -32,6 +32,9 @@ _FUNCTION = {"name": _TOOL, "description": "Does something.", "parameters": _PAR
 _TOOLS: list[Message] = [{"type": "function", "function": _FUNCTION}]
 _REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
 
+ANSWERS_BETWEEN = ("", "OK.")
+"""What an answer says that stands where a template wants one: nothing, if the template takes that."""
+
 CONTENT_ABSENT, CONTENT_EMPTY, CONTENT_NULL = range(3)
 
 
@@ -51,11 +54,39 @@ class CallTraits:
         arguments_as_text: a call's arguments are to be a JSON string, and not an object.
         content: how a turn without text is to say so: `CONTENT_ABSENT`, `CONTENT_EMPTY` or `CONTENT_NULL`.
         ids: what ids have to look like.
+        takes_text: arguments that are no object may be given as the text that they are.
     """
 
     arguments_as_text: bool = False
     content: int = CONTENT_ABSENT
     ids: CallIds = CallIds.ANY
+    takes_text: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOrder:
+    """Which turns a template takes behind each other, and shows; what it does not is arranged by `turns`.
+
+    Attributes:
+        systems: several system turns at the beginning.
+        late_system: a system turn behind others.
+        system_alone: nothing but a system turn.
+        users: two of the user's in a row.
+        answers: two of the assistant's in a row.
+        answer_first: a chat that the assistant begins.
+        without_user: a chat in which the user says nothing.
+        behind_results: what an answer has to say between a tool's result and the user's turn; None where none has to
+            stand there.
+    """
+
+    systems: bool = True
+    late_system: bool = True
+    system_alone: bool = True
+    users: bool = True
+    answers: bool = True
+    answer_first: bool = True
+    without_user: bool = True
+    behind_results: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +99,7 @@ class TemplateTraits:
         tools_in_system: it shows those that a system turn has in its `tools`, as JSON.
         calls: how it takes earlier calls and their results; None where it does not show them.
         reasoning_field: of an assistant's turn, for what was thought; None where it reads none.
+        order: of turns.
     """
 
     system: bool = True
@@ -75,6 +107,7 @@ class TemplateTraits:
     tools_in_system: bool = False
     calls: CallTraits | None = None
     reasoning_field: str | None = None
+    order: TurnOrder = TurnOrder()
 
     @property
     def shows_tools(self) -> bool:
@@ -96,7 +129,35 @@ def traits_of(template: ChatTemplate) -> TemplateTraits:
         tools_in_system=_TOOL in _rendered(template, [{**system, "tools": _TOOL}, _USER]),
         calls=calls,
         reasoning_field=_reasoning_field(template, calls),
+        order=_order(template, calls),
     )
+
+
+def _order(template: ChatTemplate, calls: CallTraits | None) -> TurnOrder:
+    def shown(*roles: str) -> bool:
+        said = [{"role": role, "content": f"zq{role}{number}"} for number, role in enumerate(roles)]
+        text = _rendered(template, said)
+        return all(message["content"] in text for message in said)
+
+    return TurnOrder(
+        systems=shown("system", "system", "user"),
+        late_system=shown("user", "system", "assistant", "user") and shown("user", "assistant", "system", "user"),
+        system_alone=shown("system"),
+        users=shown("user", "user", "assistant", "user"),
+        answers=shown("user", "assistant", "assistant", "user"),
+        answer_first=shown("assistant", "user"),
+        without_user=shown("assistant"),
+        behind_results=None if calls is None else _behind_results(template, calls),
+    )
+
+
+def _behind_results(template: ChatTemplate, calls: CallTraits) -> str | None:
+    last: Message = {"role": "user", "content": _VALUE * 2}
+    for words in (None, *ANSWERS_BETWEEN):
+        between = [] if words is None else [{"role": "assistant", "content": words}]
+        if _VALUE * 2 in _rendered(template, [_USER, *_exchange(calls), *between, last], tools=_TOOLS):
+            return words
+    return None
 
 
 def _call_traits(template: ChatTemplate) -> CallTraits | None:
@@ -105,7 +166,8 @@ def _call_traits(template: ChatTemplate) -> CallTraits | None:
         text = _rendered(template, [_USER, *_exchange(traits)], tools=_TOOLS)
         told = text.partition("Hello")[2] or text
         if all(word in told for word in (_TOOL, _KEY, _VALUE, _RESULT)) and f"'{_KEY}'" not in told:
-            return traits
+            broken = _rendered(template, [_USER, *_exchange(replace(traits, arguments_as_text=True))], tools=_TOOLS)
+            return traits if _VALUE in broken else replace(traits, takes_text=False)
     return None
 
 

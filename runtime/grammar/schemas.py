@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
+from runtime.grammar.endless import pointed_at, refuse_endless
 from runtime.units import KIB
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def prepare_schema(schema: Mapping[str, Any], param: str | None, *, lenient: boo
     """
     try:
         check_size(schema)
+        refuse_endless(schema)
         options = schema.get(OPTIONS, {})
         unknown = sorted(options.keys() - MAY_RELAX) if isinstance(options, dict) else [str(options)[:100]]
         if unknown and not lenient:
@@ -183,13 +185,7 @@ class _Preparation:
     def _target(self, item: Any) -> Mapping[str, Any] | None:  # noqa: ANN401  of JSON
         if not (isinstance(item, dict) and item.keys() - _ANNOTATIONS == {"$ref"} and self._room > 0):
             return None
-        reference = item["$ref"]
-        if not (isinstance(reference, str) and reference.startswith("#/")):
-            return None
-        target: Any = self._root
-        for name in reference.removeprefix("#/").split("/"):
-            target = target.get(name) if isinstance(target, dict) else None
-        if not isinstance(target, dict):
+        if (target := pointed_at(self._root, item["$ref"])) is None:
             return None
         self._room -= len(json.dumps(target))
         return target if self._room > 0 else None

@@ -77,7 +77,14 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
         vocab_size=config.vocab_size,
         eos_token_ids=_end_tokens(config, tokenizer),
         tokenizer=tokenizer,
-        chat=Chat.load(checkpoint, tokenizer.added_tokens, options.tool_format),
+        chat=Chat.load(
+            checkpoint,
+            tokenizer.added_tokens,
+            options.tool_format,
+            template=options.chat_template,
+            open_objects=options.open_objects == "on",
+        ),
+        open_objects=options.open_objects == "on",
         facts=facts_of(checkpoint),
         pooling=options.pooling.pooling(checkpoint.pooling()),
     )

@@ -107,6 +107,22 @@ class LoadOptions:
             none=("auto",),
         ),
     ] = None
+    chat_template: Annotated[
+        Path | None,
+        Option(
+            "A chat template in Jinja, in place of the model's own: for a model that has none, or a broken one.",
+            unit="file",
+            none=("the model's",),
+        ),
+    ] = None
+    open_objects: Annotated[
+        str,
+        Option(
+            "`on`: an object whose schema says nothing of `additionalProperties` may have others than it lists, as JSON "
+            "Schema has it, also in tools' arguments and in /api's `format`.",
+            words=("off", "on"),
+        ),
+    ] = "off"
     pooling: Annotated[
         PoolingChoice,
         Option(

@@ -47,6 +47,7 @@ class ServedModel:
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
         positions: of the arena that all sequences share, as `KVCache.positions`; None for as many as all slots have at
             their longest.
+        open_objects: whether objects of an /api `format` may have properties that are not listed.
         position_bytes: of the KV of one of them; 0 where that is not known.
     """
 
@@ -63,6 +64,7 @@ class ServedModel:
     rings: Rings | None = None
     positions: int | None = None
     position_bytes: int = 0
+    open_objects: bool = False
 
     def text(
         self, stop: StopAutomaton, *, continues: bool = False, visible: Collection[int] = frozenset()

@@ -33,4 +33,5 @@ class FakeModel:
     chat: Chat | None = field(default_factory=lambda: Chat(ChatTemplate(TEMPLATE)))
     facts: ModelFacts = field(default_factory=lambda: ModelFacts(hidden_size=4))
     pooling: Pooling | None = Pooling.MEAN
+    open_objects: bool = False
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)  # neutral: OpenAI's

@@ -155,6 +155,7 @@ class ScopedConnection(TrioASGIHTTPConnection):
             made = super()._create_request_from_scope(send)
         request = cast("ScopedRequest", made)
         request.body.reserve_from(self._reservation)
+        request.body.packed_as(request.headers.get("content-encoding", ""))
         return request
 
     async def handle_request(  # type: ignore[override]  # the parent overrides its own parent in this way

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import zlib
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 from quart_trio.wrappers.request import TrioBody
 from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
 
-from runtime.errors import Unavailable
+from runtime.errors import RequestError, Unavailable, UnreadableEncoding
 from runtime.units import KIB
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 SMALL_BODY = 64 * KIB
 """Bytes up to which a body may use the last eighth of the budget: a few large ones must not keep out all others."""
+
+PIECE = 64 * KIB
+"""Bytes that are unpacked at a time; other tasks run in between."""
 
 BODY_TIMEOUT = 60
 """Seconds for the upload of a whole body."""
@@ -103,6 +108,7 @@ class BudgetedBody(TrioBody):
         self._expected = expected_content_length or 0
         self._limit = max_content_length
         self._size = 0
+        self._packed = False
         # Makes the error, and is not the error itself: its traceback would lead back here, and keep the body.
         self._refusal: Callable[[], Exception] | None = None
 
@@ -133,6 +139,7 @@ class BudgetedBody(TrioBody):
             RequestEntityTooLarge: the body is longer than its limit.
             TooManyBodies: the budget has no room for it.
             RequestTimeout: it takes longer than `seconds`.
+            RequestError: it is compressed, and broken or in a way that is not read.
         """
         with trio.move_on_after(seconds) as timer:
             await self._complete.wait()
@@ -141,7 +148,43 @@ class BudgetedBody(TrioBody):
         if self._refusal is not None:
             raise self._refusal()
         data, self._data = bytes(self._data), bytearray()
-        return data
+        return await self._unpacked(data) if self._packed else data
+
+    def packed_as(self, encoding: str) -> None:
+        """Say how the body is compressed, which decides how it is read: the value of `Content-Encoding`."""
+        named = encoding.strip().lower()
+        self._packed = named not in ("", "identity")
+        if named not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            self._refuse(partial(UnreadableEncoding, f"A body in the encoding {named[:64]!r} is not read; gzip is."))
+
+    async def _unpacked(self, data: bytes) -> bytes:
+        """Return what a compressed body holds.  Both count against the budget, and the limit holds for what it becomes.
+
+        Raises:
+            RequestError: it is broken.
+            RequestEntityTooLarge, TooManyBodies: as `read` does.
+        """
+        unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)  # gzip's header or zlib's
+        unpacked = bytearray()
+        try:
+            while not unpacker.eof:
+                piece = unpacker.decompress(data, PIECE)
+                data = unpacker.unconsumed_tail
+                unpacked += piece
+                if self._is_too_large(len(unpacked)):
+                    self._refuse(RequestEntityTooLarge)
+                elif not self.reservation.grow(len(piece)):
+                    self._refuse(TooManyBodies)
+                if self._refusal is not None:
+                    raise self._refusal()
+                if not piece and not data:
+                    break
+                await trio.lowlevel.checkpoint()
+        except zlib.error as error:
+            raise RequestError(f"The compressed body is broken: {error}.") from None
+        if not unpacker.eof or unpacker.unused_data:
+            raise RequestError("The compressed body is broken: it does not end where it should.")
+        return bytes(unpacked)
 
     def _is_too_large(self, size: int) -> bool:
         return self._limit is not None and size > self._limit

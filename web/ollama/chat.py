@@ -44,7 +44,7 @@ def parse_chat(
         return load_request(body, model, message_shape)
     if model.chat is None:
         raise RequestError("This model has no chat template; use /api/generate.", param="messages")
-    conversation = conversation_of(body)
+    conversation = conversation_of(body, open_objects=model.open_objects)
     ids, prompt = conversation_prompt(conversation, model)
     return answer_request(
         body, model, ids, message_shape, ignored, prompt=prompt, continues=conversation.continue_final

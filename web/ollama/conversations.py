@@ -7,6 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolCall, Turn
+from runtime.grammar.closed import closed_objects
 from web.bodies.strict_model import refuse_unsupported
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.tools import NO_PARAMETERS
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from web.ollama.schemas import ChatBody, GenerationBody, Message, ToolBody
 
 
-def conversation_of(body: ChatBody) -> Conversation:
-    """Return what a chat's body asks of the model.
+def conversation_of(body: ChatBody, *, open_objects: bool = False) -> Conversation:
+    """Return what a chat's body asks of the model; `open_objects` as `answer_grammar` has it.
 
     A last message of the assistant is the beginning of the answer, as in Ollama.
 
@@ -35,7 +36,7 @@ def conversation_of(body: ChatBody) -> Conversation:
         turns=turns,
         tools=tools,
         reasoning=reasoning_of(body.think),
-        answer=answer_grammar(body),
+        answer=answer_grammar(body, open_objects=open_objects),
         add_generation_prompt=not continues,
         continue_final=continues,
     )
@@ -48,11 +49,16 @@ def reasoning_of(think: bool | str | None) -> ReasoningChoice:
     return ReasoningChoice(enabled=think)
 
 
-def answer_grammar(body: GenerationBody) -> Grammar | None:
-    """Return what the text of an answer must be, by the field `format`; None for any text."""
+def answer_grammar(body: GenerationBody, *, open_objects: bool = False) -> Grammar | None:
+    """Return what the text of an answer must be, by the field `format`; None for any text.
+
+    An object has the properties that its schema lists, unless that says otherwise, or `open_objects` is set: Ollama's
+    own grammars are so, and what its clients write counts on it.
+    """
     if body.format in (None, ""):
         return None
-    return schema_grammar(ANY_OBJECT if body.format == "json" else body.format, "format")
+    schema = ANY_OBJECT if body.format == "json" else body.format
+    return schema_grammar(schema if open_objects or isinstance(schema, str) else closed_objects(schema), "format")
 
 
 def turns_of(messages: Sequence[Message]) -> list[Turn]:

@@ -45,7 +45,7 @@ def parse_generate(
         return load_request(body, model, response_shape)
     _check_consistency(body, model)
     text = body.prompt or ""
-    plain = ChatPrompt("", grammar=answer_grammar(body))
+    plain = ChatPrompt("", grammar=answer_grammar(body, open_objects=model.open_objects))
     if body.raw:
         ids = encode_prompt(text, model, "prompt")
         return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True)
@@ -69,7 +69,7 @@ def parse_generate(
         return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True, context=True)
     system = [Turn("system", body.system)] if body.system else []
     conversation = Conversation(
-        [*system, Turn("user", text)], reasoning=reasoning_of(body.think), answer=answer_grammar(body)
+        [*system, Turn("user", text)], reasoning=reasoning_of(body.think), answer=answer_grammar(body, open_objects=model.open_objects)
     )
     ids, prompt = conversation_prompt(conversation, model, "prompt")
     ids = _after(earlier, ids, model)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from runtime.errors import RequestError
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import MinP, Penalty, RepetitionPenalty, Seed, Stop, Temperature, TopK, TopP
+from web.bodies.passed_over import OLLAMA, names_in
 from web.bodies.strict_model import StrictModel
 from web.generation.sampling import sampling_params
 from web.limits import MAX_INTEGER
@@ -25,27 +26,32 @@ WHOLE_CONTEXT = -1
 """The `repeat_last_n` that lets all tokens count for the penalties, as they do here; 0 lets none."""
 
 
+def _whole(value: object) -> object:
+    """Return a number without a fraction as an integer: Ollama takes `40.0`, as languages without integers write it."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = BeforeValidator(_whole)
+
+
 class Options(StrictModel):
     """The options of Ollama's that cede knows."""
 
-    num_predict: Annotated[int, Field(ge=FILL_CONTEXT, le=MAX_INTEGER)] | None = None
+    num_predict: Annotated[int, Field(ge=FILL_CONTEXT, le=MAX_INTEGER), Whole] | None = None
     temperature: Temperature | None = None
-    top_k: TopK | None = None
+    top_k: Annotated[TopK, Whole] | None = None
     top_p: TopP | None = None
     min_p: MinP | None = None
-    seed: Seed | None = None
+    seed: Annotated[Seed, Whole] | None = None
     stop: Stop | None = None
     repeat_penalty: RepetitionPenalty | None = None
-    repeat_last_n: Annotated[int, Field(ge=WHOLE_CONTEXT, le=MAX_INTEGER)] | None = None
+    repeat_last_n: Annotated[int, Field(ge=WHOLE_CONTEXT, le=MAX_INTEGER), Whole] | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
 
 
 # How a model is loaded, which is the server's to say.
-IGNORED_OPTIONS = frozenset(
-    "num_ctx num_keep num_batch num_gpu main_gpu low_vram f16_kv logits_all vocab_only use_mmap use_mlock num_thread "
-    "numa embedding_only draft_num_predict".split()
-)
+IGNORED_OPTIONS = names_in(OLLAMA, "options.") | {"mirostat_tau", "mirostat_eta"}
 
 UNSUPPORTED_OPTIONS: dict[str, tuple[object, ...]] = {
     "typical_p": (1,),

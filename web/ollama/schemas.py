@@ -22,6 +22,7 @@ from web.bodies.fields import (
     TopLogprobs,
     list_or_text,
 )
+from web.bodies.passed_over import OLLAMA, names_in
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, unknown_fields
 from web.control.fields import ControlFields
 from web.limits import MAX_CALLS, MAX_INPUTS, MAX_INTEGER, MAX_MESSAGES, MAX_TOOLS
@@ -156,7 +157,7 @@ class ModelBody(StrictModel):
 
 
 # What changes nothing in the response: the model stays loaded, and no prompt is ever cut to fit.
-HINTS = frozenset({"keep_alive", "truncate", "shift"})
+HINTS = names_in(OLLAMA)
 
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
     "_debug_render_only": (False,),

@@ -34,6 +34,7 @@ from web.bodies.fields import (
     TopLogprobs,
     TopP,
 )
+from web.bodies.passed_over import CHAT, names_in
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.control.fields import ControlFields
 from web.generation.grammar_fields import GrammarFields
@@ -92,10 +93,7 @@ class GenerationBody(GrammarFields):
 
 
 # Hints to the server, which change nothing in the response.
-HINTS = frozenset(
-    "metadata prediction prompt_cache_options prompt_cache_retention safety_identifier "
-    "parallel_tool_calls include_reasoning guided_decoding_backend".split()
-)
+HINTS = names_in(CHAT) | {"metadata", "prediction", "parallel_tool_calls"}
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {

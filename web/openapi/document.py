@@ -26,7 +26,7 @@ ERRORS = {
     404: "There is nothing of that name.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
-    415: "The body's media type is one that JSON never has.",
+    415: "The body's media type is one that JSON never has, or it is compressed otherwise than by gzip.",
     429: "Slots and queue are full, or the API key has reached one of its limits.",
     500: "The server failed; its log says why.",
     501: "The served model cannot do this.",

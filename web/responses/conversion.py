@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runtime.chat.chat import ChatPrompt
-    from runtime.chat.conversation import Tool
     from runtime.grammar.grammar import Grammar
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
     from web.responses.input.items import AnyItem
+    from web.responses.input.tools import OfferedTools
 
 Json = dict[str, Any]
 
@@ -168,7 +168,7 @@ def prepare(
     store = can_store if body.store is None else body.store
     _check_consistency(body, store=store, can_store=can_store)
     key = uuid.uuid4().hex
-    tools, ids, prompt = _prompt(body, history, model)
+    offered, ids, prompt = _prompt(body, history, model)
     own = stored_items(_resolved(body, history), key)
     if history.is_conversation:
         check_ids([*(item.id for item in history.before.items), *(item["id"] for item in own)])
@@ -193,7 +193,8 @@ def prepare(
         asked=asked_fields(body, request.id, model.name, store=store) | _sampled(request),
         tokenizer=model.tokenizer,
         parser=prompt.parser,
-        custom=frozenset(tool.name for tool in tools if tool.custom),
+        custom=frozenset(tool.name for tool in offered.tools if tool.custom),
+        apart=offered.apart,
         logprobs=shows_logprobs,
     )
     return ParsedResponse(
@@ -234,12 +235,12 @@ def _check_consistency(body: ResponseBody, *, store: bool, can_store: bool) -> N
 # --- the prompt -------------------------------------------------------------------------------------------------------
 
 
-def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[list[Tool], TokenIds, ChatPrompt]:
-    tools = tools_of(body.tools or [])
+def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[OfferedTools, TokenIds, ChatPrompt]:
+    offered = tools_of(body.tools or [])
     conversation = Conversation(
         turns=_turns(body, history, model),
-        tools=tools,
-        tool_choice=choice_of(body.tool_choice),
+        tools=offered.tools,
+        tool_choice=choice_of(body.tool_choice, offered),
         parallel_tool_calls=body.parallel_tool_calls is not False,
         reasoning=ReasoningChoice(effort=None if body.reasoning is None else body.reasoning.effort),
         answer=_answer_grammar(body),
@@ -248,7 +249,7 @@ def _prompt(body: PromptBody, history: History, model: ServedModel) -> tuple[lis
     fit = fitting_prompt if body.truncation == "auto" else conversation_prompt
     with errors_named(PARAMS):
         ids, prompt = fit(conversation, model, "input")
-    return tools, ids, prompt
+    return offered, ids, prompt
 
 
 def _answer_grammar(body: PromptBody) -> Grammar | None:

@@ -75,7 +75,31 @@ TextContent = Annotated[
     Annotated[Text, Tag(TEXT)] | Annotated[TextBlocks, Tag(PARTS)],
     Discriminator(text_or_parts, custom_error_type="blocks", custom_error_message="blocks"),
 ]
-"""A text, as a string or in blocks: the system prompt, or what a tool returned."""
+"""A text, as a string or in blocks: the system prompt."""
+
+
+class ToolReferenceBlock(StrictModel):
+    """A tool that a search for tools found, by its name."""
+
+    type: Literal["tool_reference"]
+    tool_name: Name
+
+
+ResultBlocks = Annotated[
+    list[
+        Annotated[
+            Annotated[TextBlock, Tag("<text>")]
+            | Annotated[ToolReferenceBlock, Tag("<tool_reference>")]
+            | Annotated[OtherBlock, Tag(OTHER)],
+            _type_tag("text", "tool_reference"),
+        ]
+    ],
+    Field(max_length=MAX_PARTS, fail_fast=True),
+]
+ResultContent = Annotated[
+    Annotated[Text, Tag(TEXT)] | Annotated[ResultBlocks, Tag(PARTS)],
+    Discriminator(text_or_parts, custom_error_type="blocks", custom_error_message="blocks"),
+]
 
 
 class ToolResultBlock(StrictModel):
@@ -83,7 +107,7 @@ class ToolResultBlock(StrictModel):
 
     type: Literal["tool_result"]
     tool_use_id: Name
-    content: TextContent | None = None
+    content: ResultContent | None = None
     is_error: bool | None = None
 
 

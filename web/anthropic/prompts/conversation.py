@@ -14,6 +14,7 @@ from web.anthropic.prompts.blocks import (
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
+    ToolReferenceBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
@@ -156,7 +157,9 @@ def _joined(blocks: Iterable[PlacedBlock]) -> str:
     return "\n".join(block.text for _, block in blocks if isinstance(block, TextBlock))
 
 
-def _text(block: TextBlock | OtherBlock, path: str) -> str:
+def _text(block: TextBlock | ToolReferenceBlock | OtherBlock, path: str) -> str:
+    if isinstance(block, ToolReferenceBlock):
+        return f"The tool {block.tool_name} can be called now."  # as it could before: all tools are shown
     if not isinstance(block, TextBlock):
         raise _unread(path, block)
     return block.text

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, Field
 
 from web.anthropic.prompts.blocks import Content, TextContent
 from web.bodies.fields import (
+    JsonObject,
     JsonSchema,
     MinP,
     Name,
@@ -25,9 +26,10 @@ from web.bodies.fields import (
     TopK,
     TopP,
 )
+from web.bodies.passed_over import ANTHROPIC, names_in
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.control.fields import ControlFields
-from web.limits import MAX_INTEGER, MAX_MESSAGES, MAX_STOP_STRINGS, MAX_TOOLS
+from web.limits import MAX_INTEGER, MAX_MESSAGES, MAX_PARTS, MAX_STOP_STRINGS, MAX_TOOLS
 
 
 class Message(StrictModel):
@@ -45,6 +47,7 @@ class Tool(StrictModel):
     description: Text | None = None
     input_schema: JsonSchema | None = None
     strict: bool | None = None
+    input_examples: Annotated[list[JsonObject], Field(max_length=MAX_PARTS, fail_fast=True)] | None = None
 
 
 class ToolChoice(StrictModel):
@@ -117,13 +120,12 @@ class MessagesBody(PromptBody):
 
 
 # Hints to the server, which change nothing in the answer.
-HINTS = frozenset(
-    "betas billing_policy cache_control diagnostics fallback_credit_token fallbacks inference_geo metadata "
-    "service_tier speed user_profile_id workspace_id".split()
-)
+HINTS = names_in(ANTHROPIC) | {"cache_control"}
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
+    "compaction": (),
     "container": (),
+    "thread": (),
     "mcp_servers": ([],),
 }

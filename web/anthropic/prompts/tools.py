@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from typing import TYPE_CHECKING
 
@@ -71,4 +72,12 @@ def _tool(body: ToolBody, path: str) -> Tool:
             raise RequestError(f"Missing required parameter: '{path}.{field}'.", param=f"{path}.{field}")
     assert body.name is not None
     assert body.input_schema is not None
-    return Tool(body.name, body.description, body.input_schema, strict=bool(body.strict))
+    return Tool(body.name, _description(body), body.input_schema, strict=bool(body.strict))
+
+
+def _description(body: ToolBody) -> str | None:
+    """Return what the model is told of a tool, with the examples of its input."""
+    if not body.input_examples:
+        return body.description
+    examples = "\n".join(json.dumps(example, ensure_ascii=False) for example in body.input_examples)
+    return "\n\n".join(filter(None, [body.description, f"Examples of its input:\n{examples}"]))

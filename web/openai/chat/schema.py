@@ -32,7 +32,7 @@ from web.openai.chat.tool_schemas import (
 )
 from web.openai.schemas import GenerationBody
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 MEDIA = {
     "image_url": "images",

@@ -54,6 +54,7 @@ class FunctionCallItem(Item):
     type: Literal["function_call"]
     call_id: Name
     name: Name
+    namespace: Name | None = None
     arguments: Text
 
 
@@ -62,6 +63,8 @@ class FunctionOutputItem(Item):
 
     type: Literal["function_call_output"]
     call_id: Name
+    name: Name | None = None
+    namespace: Name | None = None
     output: Content
 
 
@@ -71,6 +74,7 @@ class CustomCallItem(Item):
     type: Literal["custom_tool_call"]
     call_id: Name
     name: Name
+    namespace: Name | None = None
     input: Text
 
 
@@ -79,6 +83,8 @@ class CustomOutputItem(Item):
 
     type: Literal["custom_tool_call_output"]
     call_id: Name
+    name: Name | None = None
+    namespace: Name | None = None
     output: Content
 
 

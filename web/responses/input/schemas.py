@@ -32,6 +32,7 @@ from web.bodies.fields import (
     text_or_parts,
     type_tag,
 )
+from web.bodies.passed_over import RESPONSES, names_in
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.control.fields import ControlFields
 from web.limits import MAX_INTEGER, MAX_TOOLS
@@ -95,25 +96,54 @@ class OtherTool(StrictModel):
     type: Name
 
 
-FUNCTION, CUSTOM, OTHER = "<function>", "<custom>", "<other>"
+FUNCTION, CUSTOM, NAMESPACE, OTHER = "<function>", "<custom>", "<namespace>", "<other>"
 
 
 def _tool_kind(value: object) -> str:
     kind = value.get("type") if isinstance(value, dict) else getattr(value, "type", None)
-    return {"function": FUNCTION, "custom": CUSTOM}.get(kind if isinstance(kind, str) else "", OTHER)
+    known = {"function": FUNCTION, "custom": CUSTOM, "namespace": NAMESPACE}
+    return known.get(kind if isinstance(kind, str) else "", OTHER)
+
+
+def _inner_tool_kind(value: object) -> str:
+    kind = _tool_kind(value)
+    return OTHER if kind == NAMESPACE else kind
+
+
+class NamespaceTool(StrictModel):
+    """Tools of the client's under a name that they share, such as those of one MCP server."""
+
+    type: Literal["namespace"]
+    name: Annotated[Name, Field(min_length=1)]
+    description: Text | None = None
+    tools: Annotated[
+        list[
+            Annotated[
+                Annotated[FunctionTool, Tag(FUNCTION)]
+                | Annotated[CustomTool, Tag(CUSTOM)]
+                | Annotated[OtherTool, Tag(OTHER)],
+                Discriminator(_inner_tool_kind),
+            ]
+        ],
+        Field(max_length=MAX_TOOLS, fail_fast=True),
+    ]
 
 
 AnyTool = Annotated[
-    Annotated[FunctionTool, Tag(FUNCTION)] | Annotated[CustomTool, Tag(CUSTOM)] | Annotated[OtherTool, Tag(OTHER)],
+    Annotated[FunctionTool, Tag(FUNCTION)]
+    | Annotated[CustomTool, Tag(CUSTOM)]
+    | Annotated[NamespaceTool, Tag(NAMESPACE)]
+    | Annotated[OtherTool, Tag(OTHER)],
     Discriminator(_tool_kind),
 ]
 
 
 class NamedTool(StrictModel):
-    """A tool in a choice of tools."""
+    """A tool in a choice of tools, or all of a namespace."""
 
     type: Name
     name: Name | None = None
+    namespace: Name | None = None
 
 
 class ToolChoice(StrictModel):
@@ -121,6 +151,7 @@ class ToolChoice(StrictModel):
 
     type: Name
     name: Name | None = None
+    namespace: Name | None = None
     mode: Literal["auto", "required"] | None = None
     tools: Annotated[list[NamedTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
 
@@ -264,7 +295,7 @@ class ResponseBody(PromptBody):
 
 
 # Hints to the server, which change nothing in the response.
-HINTS = frozenset("prompt_cache_retention prompt_cache_options client_metadata".split())
+HINTS = names_in(RESPONSES)
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {

@@ -15,6 +15,7 @@ from web.responses.input.items import (
     MessageItem,
     ReasoningItem,
 )
+from web.responses.input.tools import shown_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -55,11 +56,12 @@ def turns_of(items: Sequence[AnyItem], path: str = "input") -> list[Turn]:
             case FunctionCallItem() | CustomCallItem():
                 arguments = item.arguments if isinstance(item, FunctionCallItem) else item.input
                 answer = _answer(turns, has_place=lambda _: True)
-                call = ToolCall(item.call_id, item.name, arguments)
+                call = ToolCall(item.call_id, shown_name(item.namespace, item.name), arguments)
                 turns.append(replace(answer, tool_calls=(*answer.tool_calls, call)))
             case FunctionOutputItem() | CustomOutputItem():
                 output = _text(item.output, f"{where}.output")
-                turns.append(Turn("tool", output, tool_call_id=item.call_id, name=_name_of(item.call_id, turns)))
+                name = _name_of(item.call_id, turns) or (item.name and shown_name(item.namespace, item.name))
+                turns.append(Turn("tool", output, tool_call_id=item.call_id, name=name))
             case _:
                 raise RequestError(
                     f"Items of type '{item.type}' are not supported by this server.",

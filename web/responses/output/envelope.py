@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from runtime.chat.parts import PlainParser
 from web.errors.problem import INTERNAL
 from web.generation.tiers import priority_of, tier_of
-from web.responses.input.schemas import CustomTool, FunctionTool, SchemaFormat
+from web.responses.input.schemas import CustomTool, FunctionTool, NamespaceTool, SchemaFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from runtime.chat.parts import OutputParser
     from runtime.errors import CedeError
@@ -80,6 +80,7 @@ class ResponseOptions:
         tokenizer: of the model, for the text of single tokens.
         parser: makes the parser of the output.
         custom: names of the custom tools.
+        apart: namespace and name of the tools in a namespace, by their name for the model.
         logprobs: whether to show log-probabilities.
     """
 
@@ -88,7 +89,15 @@ class ResponseOptions:
     tokenizer: Tokenizer
     parser: Callable[[], OutputParser] = PlainParser
     custom: frozenset[str] = field(default_factory=frozenset)
+    apart: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     logprobs: bool = False
+
+    def called(self, name: str) -> Json:
+        """Return the fields by which a call says what is called, of the tool's name for the model."""
+        if name not in self.apart:
+            return {"name": name}
+        namespace, own = self.apart[name]
+        return {"namespace": namespace, "name": own}
 
     @property
     def key(self) -> str:
@@ -183,7 +192,7 @@ def _tools(tools: Sequence[AnyTool]) -> list[Json]:
                     "strict": bool(tool.strict),
                 }
             )
-        elif isinstance(tool, CustomTool):
+        elif isinstance(tool, CustomTool | NamespaceTool):
             shown.append(_plain(tool))
     return shown
 

@@ -117,9 +117,9 @@ class ReasoningOutput:
 class FunctionCallOutput:
     """A call of a function; an `OutputItem`."""
 
-    def __init__(self, id: str, call_id: str, name: str) -> None:
+    def __init__(self, id: str, call_id: str, called: Json) -> None:
         self.id = id
-        self._call = {"call_id": call_id, "name": name}
+        self._call = {"call_id": call_id, **called}
         self._arguments = GrowingText()
 
     def __len__(self) -> int:
@@ -149,9 +149,9 @@ class FunctionCallOutput:
 class CustomCallOutput:
     """A call of a custom tool, whose input is a text; an `OutputItem`."""
 
-    def __init__(self, id: str, call_id: str, name: str) -> None:
+    def __init__(self, id: str, call_id: str, called: Json) -> None:
         self.id = id
-        self._call = {"call_id": call_id, "name": name}
+        self._call = {"call_id": call_id, **called}
         self._input = GrowingText()
 
     def __len__(self) -> int:

@@ -46,9 +46,19 @@ def test_or_held_to_a_regular_expression() -> None:
     grammar = CHAT.prompt(asking(tool)).grammar
     assert grammar
     assert [accepts(grammar, call(f'{{"input": "{text}"}}')) for text in ("aa", "b", "ab")] == [True, True, False]
-    with pytest.raises(RequestError, match=r"a grammar in lark; this model writes the input .* JSON string") as caught:
-        CHAT.prompt(asking(Tool("c", custom=True, grammar=Grammar(GrammarKind.LARK, "start: X"))))
-    assert caught.value.param == "tools"
+
+
+def test_a_lark_grammar_that_a_json_string_cannot_be_held_to_is_told_to_the_model() -> None:
+    """A coding agent's patches, whose grammar it sends with each request."""
+    tool = Tool("c", "Edits.", custom=True, grammar=Grammar(GrammarKind.LARK, 'start: "*** Begin" LF\n%import common.LF'))
+    for choice in (ToolChoice(), ToolChoice(ToolMode.REQUIRED)):
+        prompt = CHAT.prompt(Conversation([Turn("user", "Hi")], tools=[tool], tool_choice=choice))
+        assert "match this Lark grammar" in prompt.text
+        assert r"LF\n%import common.LF" in prompt.text
+        assert prompt.grammar
+        assert accepts(prompt.grammar, call('{"input": "*** Begin\\n"}'))
+        answer = Answer("", ["", ""], [Call("c", "*** Begin\n", whole=True)])
+        assert_read(prompt.parser, call('{"input": "*** Begin\\n"}'), answer)
 
 
 SUM = Grammar(GrammarKind.LARK, 'start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]+/\n')

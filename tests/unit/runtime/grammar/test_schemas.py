@@ -73,6 +73,15 @@ def test_a_date_or_a_time_is_one_that_there_is(
     assert [accepts(compiler, schema, json.dumps(text)) for text in bad] == [False] * len(bad)
 
 
+LIST: Schema = {
+    "type": "object",
+    "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+    "required": ["next"],
+}
+NODE: Schema = {
+    "$defs": {"n": {"type": "object", "properties": {"next": {"$ref": "#/$defs/n"}}, "required": ["next"]}},
+    "$ref": "#/$defs/n",
+}
 REFUSED: dict[str, tuple[Schema, str]] = {
     "names that may repeat": ({"minProperties": 2}, "minProperties"),
     "more than are required": ({"properties": {"a": {"required": ["b"], "minProperties": 3}}}, "minProperties"),
@@ -91,6 +100,10 @@ REFUSED: dict[str, tuple[Schema, str]] = {
     "elsewhere": ({"$ref": "http://example.org/"}, r"\$ref"),
     "nowhere": ({"$ref": "#/nowhere"}, r"\$ref"),
     "a circle": ({"allOf": [{"$ref": "#"}], "type": "object"}, r"\$ref"),
+    "itself": ({"$ref": "#"}, r"\$ref' leads in a circle"),
+    "a required circle": (NODE, r"\$ref' leads in a circle .*#/\$defs/n"),
+    "an optional one that never ends": ({"properties": {"a": {"$ref": "#/$defs/n"}}, **NODE}, "leads in a circle"),
+    "a list of itself": ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, "leads in a circle"),
     "a pattern": ({"pattern": "(?=a)"}, "pattern"),
     "two patterns": ({"patternProperties": {"a": {}, "b": {"type": "null"}}}, "patternProperties"),
 }
@@ -109,6 +122,7 @@ def test_what_an_output_cannot_be_held_to_is_refused_by_its_keyword(compiler: Gr
     [
         ({"required": ["a"], "minProperties": 2, "properties": {"a": {}}}, '{"a": 1, "b": 2}'),
         ({"minProperties": 1}, '{"a": 1}'),
+        (LIST, '{"next": {"next": null}}'),
         ({"enum": [2**53]}, str(2**53)),
         ({"const": '\n"\\'}, r'"\n\"\\"'),
         ({"type": "integer", "minimum": -(2**63), "maximum": 2**64 - 1}, str(MOST)),

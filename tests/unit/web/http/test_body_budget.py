@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import json
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,6 +88,36 @@ async def test_a_slow_body_is_refused(autojump_clock: MockClock) -> None:
         assert b"did not arrive in time" in await slow.receive()
     assert slow.status == 408
     assert trio.current_time() == BODY_TIMEOUT
+    assert app.bodies.held == 0
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "deflate"])
+async def test_a_compressed_body_is_read(encoding: str) -> None:
+    app = make()
+    packed = (zlib.compress if encoding == "deflate" else gzip.compress)(json.dumps(HI).encode())
+    async with posting(app, TEXT, packed, headers={"content-encoding": encoding}) as asked:
+        await asked.receive_all()
+    assert asked.status == 200
+    assert app.bodies.held == 0
+
+
+@pytest.mark.parametrize(
+    ("packed", "encoding", "status", "said"),
+    [
+        (gzip.compress(b" " * (ROOM + 1)), "gzip", 413, b""),
+        (gzip.compress(b" " * (ROOM * 7 // 8)), "gzip", 503, b"room for"),  # with what it was before
+        (b"{}", "gzip", 400, b"compressed body is broken"),
+        (gzip.compress(b"{}")[:-4], "gzip", 400, b"does not end where it should"),
+        (gzip.compress(b"{}") + b"more", "gzip", 400, b"does not end where it should"),
+        (b"{}", "br", 415, b"the encoding 'br' is not read; gzip is"),
+        (b"{}", "gzip, gzip", 415, b"is not read"),
+    ],
+)
+async def test_what_a_compressed_body_becomes_is_bounded(packed: bytes, encoding: str, status: int, said: bytes) -> None:
+    app = make(most=ROOM * 15 // 16 if status == 413 else ROOM, room=2 * ROOM if status == 413 else ROOM)
+    async with posting(app, TEXT, packed, headers={"content-encoding": encoding}) as asked:
+        assert said in await asked.receive()
+    assert asked.status == status
     assert app.bodies.held == 0
 
 

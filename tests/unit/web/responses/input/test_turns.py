@@ -46,3 +46,13 @@ def test_thoughts_behind_a_call_begin_another_turn() -> None:
 def test_thoughts_that_are_empty_are_no_turn() -> None:
     """Such as encrypted ones, which only OpenAI's servers can read."""
     assert turns({"type": "reasoning", "summary": [], "encrypted_content": "x"}) == []
+
+
+def test_a_call_of_a_tool_in_a_namespace_has_the_name_that_the_model_gave_it() -> None:
+    called, result, other = turns(
+        {"type": "function_call", "call_id": "c1", "namespace": "mcp__files", "name": "read", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "namespace": "mcp__files", "name": "read", "output": "1"},
+        {"type": "function_call_output", "call_id": "c9", "namespace": "mcp__files", "name": "write", "output": "2"},
+    )
+    assert called.tool_calls == (ToolCall("c1", "mcp__files__read", "{}"),)
+    assert (result.name, other.name) == ("mcp__files__read", "mcp__files__write")

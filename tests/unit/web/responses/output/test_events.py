@@ -35,7 +35,8 @@ TOOLS = [
 class MarkedParser:
     """Reads a made-up format: `[r..]` is thought, `[f..]` and `[c..]` are calls; what begins a marker is held back."""
 
-    def __init__(self) -> None:
+    def __init__(self, before_names: str = "") -> None:
+        self._before_names = before_names
         self._mode = ""
         self._held = False
         self._calls = -1
@@ -49,7 +50,7 @@ class MarkedParser:
                 self._mode = letter
                 if letter in "fc":
                     self._calls += 1
-                    parts.append(CallStart(self._calls, letter))
+                    parts.append(CallStart(self._calls, self._before_names + letter))
             elif letter == "[":
                 self._held = True
             elif letter == "]":
@@ -270,6 +271,20 @@ def test_the_response_repeats_what_was_asked() -> None:
     del fields["include"]  # which is not shown
     expected = fields | {"reasoning": {"effort": "medium", "summary": None}, "service_tier": "flex"}
     assert {name: response[name] for name in fields} == expected
+
+
+def test_a_call_of_a_tool_in_a_namespace_has_both_names_apart() -> None:
+    space = {"type": "namespace", "name": "m", "description": "d", "tools": TOOLS}
+    asked = ask(tools=[space])
+    assert asked.options.custom == {"m__c"}
+    apart = replace(asked.options, parser=lambda: MarkedParser("m__"))
+    response = check_stream(streamed(replace(asked, options=apart), say("[fxy]", "[cz]")))
+    function, custom = response["output"]
+    assert (function["type"], function["namespace"], function["name"]) == ("function_call", "m", "f")
+    assert (custom["type"], custom["namespace"], custom["name"]) == ("custom_tool_call", "m", "c")
+    assert response["tools"] == [space]
+    again = ask(tools=[space], input=[{"role": "user", "content": "hi"}, function, custom])
+    assert [item["namespace"] for item in again.input[1:]] == ["m", "m"]
 
 
 def test_what_is_held_is_told() -> None:
