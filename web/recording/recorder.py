@@ -55,7 +55,7 @@ class Recorder(Observer):
     def __init__(self, put: Callable[..., None], clock: Callable[[], float], slots: int, wall: WallClock) -> None:
         self._put = put
         self._clock = clock
-        self._began = clock()
+        self._began, began = clock(), wall.now()
         self._wall = wall
         self._queued: dict[GenerationKey, int] = {}
         self._held: dict[GenerationKey, _Held] = {}
@@ -63,7 +63,7 @@ class Recorder(Observer):
         self._transfer: tuple[int, TransferBegins] | None = None
         for event in trace_events.names(slots):
             put(event)
-        put(instant(WAITING, "recording begins", 0, unix_time=wall.now()))
+        put(instant(WAITING, "recording begins", 0, unix_time=began))
 
     @property
     def open(self) -> int:

@@ -76,7 +76,8 @@ def delete_item(connection: sqlite3.Connection, object: int, item_id: str) -> in
     ).fetchone()
     if found is None:
         raise ItemNotFound(item_id)
-    number, length = found
+    number: int = found[0]
+    length: int = found[1]
     connection.execute("DELETE FROM parts WHERE number = ?", (number,))
     return length + Item(item_id, b"").size
 
