@@ -21,6 +21,11 @@ BLOCK = 4096
 """Characters of a string, or numbers of an array, that are encoded at a time: at most 48 KiB, in a fraction of a ms."""
 
 
+FRAGMENT = 64
+"""Bytes that a fragment counts at least, where others have their turn by how much was encoded: a short one takes as long
+to make and to take as so many."""
+
+
 def dumps(value: object) -> str:
     """Encode `value` as compact JSON, in plain ASCII: no line separator or lone surrogate can upset an event stream."""
     return _encoder.encode(value)
