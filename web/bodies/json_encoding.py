@@ -24,6 +24,11 @@ ENCODED_BLOCK = 16 * 1024
 """Bytes of a value that is encoded already that are handed on at a time."""
 
 
+FRAGMENT = 64
+"""Bytes that a fragment counts at least, where others have their turn by how much was encoded: a short one takes as long
+to make and to take as so many."""
+
+
 def dumps(value: object) -> str:
     """Encode `value` as compact JSON, in plain ASCII: no line separator or lone surrogate can upset an event stream."""
     return _encoder.encode(value)

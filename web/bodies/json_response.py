@@ -8,7 +8,7 @@ import trio
 from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.units import KIB
-from web.bodies.json_encoding import dumps, iter_json
+from web.bodies.json_encoding import FRAGMENT, dumps, iter_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ async def encode_json(value: object) -> bytes:
     fragments, size = [], 0
     for fragment in iter_json(value):
         fragments.append(fragment)
-        size += len(fragment)
+        size += max(len(fragment), FRAGMENT)
         if size >= ENCODED_AT_A_TIME:
             size = 0
             await trio.lowlevel.checkpoint()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 from quart_trio.wrappers import TrioResponse as Response
 
-from web.bodies.json_encoding import iter_json
+from web.bodies.json_encoding import FRAGMENT, iter_json
 from web.bodies.page_buffer import PageBuffer
 from web.bodies.stream_body import StreamBody
 from web.http.asgi import current_request
@@ -69,11 +69,12 @@ def _response(pages: PageBuffer, backlog: Backlog, content_type: str) -> Respons
 
 
 async def _encode(value: object, backlog: Backlog, page_bytes: int) -> PageBuffer:
-    pages, next_pause = PageBuffer(page_bytes), page_bytes
+    pages, encoded = PageBuffer(page_bytes), 0  # since others had their turn
     for fragment in iter_json(value):
         pages.write(fragment)
-        if len(pages) >= next_pause:
-            next_pause = len(pages) + page_bytes
+        encoded += max(len(fragment), FRAGMENT)
+        if encoded >= page_bytes:
+            encoded = 0
             backlog.hold(max(backlog.held, len(pages)))  # what it is made of is accounted for already
             backlog.check()
             await trio.lowlevel.checkpoint()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ def properties(model: ServedModel, slots: int) -> dict[str, Any]:
     }
 
 
+@cache  # it is read from a file
 def cede_version() -> str:
     """Return the version of cede; 0 where it runs from its source and was not installed."""
     try:
