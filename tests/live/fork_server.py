@@ -9,6 +9,7 @@ no generation gets anywhere meanwhile, however fast the machine is.
 from __future__ import annotations
 
 import fcntl
+import logging
 import multiprocessing
 import os
 import sys
@@ -26,7 +27,7 @@ from web.process.torch_settings import TORCH_SETTINGS
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from multiprocessing.context import ForkServerContext
     from pathlib import Path
 
@@ -52,7 +53,16 @@ def _forks() -> ForkServerContext:
     return context
 
 
-def _run(arguments: tuple[str, ...], environment: Mapping[str, str], out: Path, log: Path, gate: Path) -> None:
+def run_forked(arguments: tuple[str, ...], environment: Mapping[str, str], out: Path, log: Path, gate: Path) -> None:
+    """Run the command line in a process that was forked for it.
+
+    Args:
+        arguments: of the command line.
+        environment: variables beside ours.
+        out: a file for its standard output.
+        log: one for its standard error.
+        gate: a file; while it is locked, the device begins no layer.
+    """
     for path, number in ((out, 1), (log, 2)):
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
@@ -62,7 +72,10 @@ def _run(arguments: tuple[str, ...], environment: Mapping[str, str], out: Path, 
         patch.setattr(Fittings, "model", staticmethod(partial(_GatedModel, gate)))
         for name, value in environment.items():
             patch.setenv(name, value)
-        main(list(arguments))
+        try:
+            main(list(arguments))
+        finally:
+            logging.shutdown()  # as at an ordinary exit, which a fork has not
 
 
 class _GatedModel:
@@ -105,10 +118,12 @@ class ForkedServer(Server):
     Attributes:
         arguments: of the command line, before the flags.
         announcement: how the line begins in which it says that it serves.
+        run: what the process runs, by default `run_forked`.
     """
 
     arguments: ClassVar[tuple[str, ...]] = ("serve", *DEFAULTS)
     announcement: ClassVar[str] = ANNOUNCEMENT
+    run: ClassVar[Callable[..., None]] = staticmethod(run_forked)
 
     def __init__(self, folder: Path, *flags: str, environment: Mapping[str, str] = MappingProxyType({})) -> None:
         number = len(list(folder.glob("server-*.log")))
@@ -118,7 +133,7 @@ class ForkedServer(Server):
         self._gate = folder / f"server-{number}.gate"
         self._gate.touch()
         arguments = (*self.arguments, *flags)
-        self._fork = _forks().Process(target=_run, args=(arguments, dict(environment), self._out, log, self._gate))
+        self._fork = _forks().Process(target=self.run, args=(arguments, dict(environment), self._out, log, self._gate))
         self._fork.start()
 
     @property

@@ -1,8 +1,8 @@
 """The other ranks' processes: children of this one, which all end when any of them does, and with it.
 
 Each has a socket, by which its device thread is told what to do, and a pipe from here as its standard input, which ends
-with this process.  What they write to their standard error goes into this process's log: nobody who does not read that
-holds up a rank, and with it all.  They are in sessions of their own, so that a terminal's Ctrl-C comes to this process alone.
+with this process.  They are in sessions of their own, so that a terminal's Ctrl-C comes to this process alone.  What
+they write to their standard error goes into this process's log, so that nobody who does not read it holds up a rank.
 """
 
 from __future__ import annotations

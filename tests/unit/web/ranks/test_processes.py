@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tests.live.server import PATIENCE
+from tests.live.server import PATIENCE, wait_for
 from web.ranks import processes
 from web.ranks.processes import open_ranks
 
@@ -59,8 +59,6 @@ async def test_what_ranks_write_is_in_the_log_a_line_each(
     monkeypatch.setattr(processes, "END_SECONDS", 0.01)  # it does not end by itself
     async with open_ranks(2) as ranks:
         assert ranks is not None
-        with trio.fail_after(PATIENCE):
-            while sum(map(len, caplog.messages)) < 10000:
-                await trio.sleep(0.002)
+        await trio.to_thread.run_sync(wait_for, lambda: sum(map(len, caplog.messages)) > 10000, "all of it")
     assert caplog.messages[0] == "rank 1: first"
     assert set("".join(message.removeprefix("rank 1: ") for message in caplog.messages[1:])) == {"."}
