@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 from contextlib import ExitStack, closing
 
 import pytest
 
-from web.cluster.front_door import Door, FrontDoorError, reserved_port
+from web.cluster.front_door import Door, FrontDoorError, reserved_port, secret_loopback
 
 LOOPBACK = "127.0.0.1"
 
@@ -37,3 +38,11 @@ def test_a_port_is_kept_for_who_listens_on_it_and_given_to_nobody_else() -> None
         served, address = listener.accept()
         served.close()
         assert address == client.getsockname()
+
+
+def test_where_dynamos_server_listens_is_this_machine_and_cannot_be_guessed() -> None:
+    drawn = {secret_loopback() for _ in range(100)}
+    assert len(drawn) > 90
+    assert all(ipaddress.ip_address(address).is_loopback for address in drawn)
+    with reserved_port(Door(drawn.pop(), 0)) as port:
+        assert port > 0
