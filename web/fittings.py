@@ -41,4 +41,4 @@ class Fittings:
         yield
 
     async def leave(self) -> None:
-        """Do what has to be done before running requests are let finish, as no further ones are to come."""
+        """Tell whoever sends requests that no further ones are to come; running ones are let finish meanwhile."""

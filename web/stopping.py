@@ -22,6 +22,8 @@ logger = logging.getLogger("cede.web")
 
 # How long all requests may take to be told that another rank is gone.
 LOST_SECONDS = 1.0
+# How long it may take to tell others that the server ends, beside what it takes to end.
+LEAVE_SECONDS = 1.0
 
 
 async def stop_on_signal(
@@ -31,15 +33,19 @@ async def stop_on_signal(
     stop: trio.Event,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit."""
+    """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit.
+
+    Others are told meanwhile: whoever does not answer them keeps nobody from ending.
+    """
     with trio.open_signal_receiver(*SIGNALS) as signals:
         task_status.started()
         first = await anext(signals)
         logger.info("%s: finishing %s", signal.Signals(first).name, counted(len(engine.requests()), "request"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_exit_on_signal, signals)
-            await fittings.leave()
-            await engine.drain(grace)
+            async with trio.open_nursery() as ending:
+                ending.start_soon(_leave, fittings)
+                await engine.drain(grace)
             stop.set()  # the connections end within their linger, and `run_server` then cancels this task
 
 
@@ -50,16 +56,27 @@ async def stop_when_lost(ranks: RankProcesses, engine: Engine, fittings: Fitting
     """
     await ranks.wait_lost()
     engine.close_admission()
-    with trio.move_on_after(LOST_SECONDS) as patience:
-        await fittings.leave()
-        with trio.move_on_after(LOST_SECONDS / 2):
+    async with trio.open_nursery() as ending:
+        ending.start_soon(_leave, fittings)
+        with trio.move_on_after(LOST_SECONDS) as patience:
+            with trio.move_on_after(LOST_SECONDS / 2):
+                await engine.wait_all_ended()
+            await engine.drain(0)
             await engine.wait_all_ended()
-        await engine.drain(0)
-        await engine.wait_all_ended()
-        stop.set()
+        if patience.cancelled_caught:
+            logger.error("the step under way does not end, and the process ends without it")
+            exit_now(1)
+    stop.set()
+
+
+async def _leave(fittings: Fittings) -> None:
+    """Tell others that the server ends, for a time."""
+    with trio.move_on_after(LEAVE_SECONDS) as patience:
+        await fittings.leave()
     if patience.cancelled_caught:
-        logger.error("the step under way does not end, and the process ends without it")
-        exit_now(1)
+        logger.error(
+            "the others could not be told within %g s that this server ends; it does all the same", LEAVE_SECONDS
+        )
 
 
 async def _exit_on_signal(signals: AsyncIterator[int]) -> None:

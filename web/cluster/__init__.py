@@ -20,6 +20,7 @@ as a guest on that loop, so all of a worker is one thread but for what Dynamo an
     peers         Peers: workers that are asked, by a front door or by one another
     control/      what they are asked, and the routes of the control address
     routing/      what the front door's router is told of KV blocks
-    front_door    run_front_door: Dynamo's HTTP server and router
+    door/         what every request passes on its way to Dynamo's HTTP server
+    front_door    run_front_door: Dynamo's HTTP server and router, behind the door
     children      run_children: the front door and its workers as child processes
 """

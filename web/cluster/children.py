@@ -27,6 +27,10 @@ logger = logging.getLogger("cede.web")
 
 FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0  # seconds before a child is started again; doubled each time
 STEADY_SECONDS = 60.0  # so old a child was no failure to start
+ENDING_SECONDS = 5.0
+"""In which a child has to end once its requests have had their time.  It bounds each of its own waits by less, so this
+is for one that stands still."""
+KILLED_SECONDS = 1.0  # in which the system has to end one that is killed
 MAX_LINE = 4096
 
 
@@ -53,15 +57,17 @@ class Program:
         name: for people.
         command: the program and its arguments.
         environment: all of it.
+        grace: seconds that its requests have when it is to end.
     """
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
+    grace: float = 0.0
 
 
 class Child:
-    """A program that is started again when it ends, until it is stopped.
+    """A program that is started again when it ends, until it is stopped.  One that then does not end is killed.
 
     Args:
         program: what it runs.
@@ -114,15 +120,32 @@ class Child:
         try:
             if self._stopping.is_set():  # while it was started
                 process.send_signal(signal.SIGTERM)
-            assert process.stdout is not None
-            await self._read_lines(process.stdout)
-            return await process.wait()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._kill_when_late, process)
+                assert process.stdout is not None
+                await self._read_lines(process.stdout)
+                status = await process.wait()
+                nursery.cancel_scope.cancel()
+            return status
         finally:
+            await self._put_away(process)
+
+    async def _kill_when_late(self, process: trio.Process) -> None:
+        await self._stopping.wait()
+        patience = self.program.grace + ENDING_SECONDS
+        await trio.sleep(patience)
+        logger.error("%s was to end and has not within %g s; it is killed", self.program.name, patience)
+        process.kill()
+
+    async def _put_away(self, process: trio.Process) -> None:
+        """See it end, even amid a cancel."""
+        if process.returncode is None:
+            process.kill()
+            with trio.move_on_after(KILLED_SECONDS, shield=True):
+                await process.wait()
             if process.returncode is None:
-                process.kill()
-                with trio.CancelScope(shield=True):
-                    await process.wait()
-            await close_pipes(process)
+                logger.error("%s was killed and has not ended within %g s", self.program.name, KILLED_SECONDS)
+        await close_pipes(process)
 
     async def _read_lines(self, stream: trio.abc.ReceiveStream) -> None:
         """Pass on what it says; its first line says that it serves."""

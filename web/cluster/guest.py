@@ -7,6 +7,8 @@ asyncio's, and whatever takes no `await` of asyncio's from Trio's.
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from outcome import Outcome
 
 T = TypeVar("T")
+
+logger = logging.getLogger("cede.web")
+
+CANCEL_SECONDS = 1.0  # in which what was cancelled has to end
 
 
 def run_as_guest(main: Callable[[], Awaitable[None]], clock: trio.abc.Clock | None = None) -> None:
@@ -42,6 +48,15 @@ async def _host(main: Callable[[], Awaitable[None]], clock: trio.abc.Clock | Non
         clock=clock,
     )
     (await over).unwrap()
+
+
+def tell_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
+    """In any thread: let the loop call it soon; not any more if the loop has ended, and all that ran on it.
+
+    What another thread may run, such as the end of a generator that Dynamo drops, does nothing else.
+    """
+    with suppress(RuntimeError):  # it is closed
+        loop.call_soon_threadsafe(callback)
 
 
 async def from_trio(nursery: trio.Nursery, function: Callable[[], Awaitable[T]]) -> T:
@@ -74,7 +89,10 @@ async def from_trio(nursery: trio.Nursery, function: Callable[[], Awaitable[T]])
 
 
 async def from_asyncio(awaitable: Awaitable[T]) -> T:
-    """In a Trio task: wait for something of asyncio's.  A cancel of the task cancels that, and waits for its end."""
+    """In a Trio task: wait for something of asyncio's.
+
+    A cancel of the task cancels that, and waits for its end; what has not ended a second later is left behind.
+    """
     future = asyncio.ensure_future(awaitable)
     done = trio.Event()
     future.add_done_callback(lambda _: done.set())
@@ -82,9 +100,11 @@ async def from_asyncio(awaitable: Awaitable[T]) -> T:
         await done.wait()
     except trio.Cancelled:
         future.cancel()
-        with trio.CancelScope(shield=True):
+        with trio.move_on_after(CANCEL_SECONDS, shield=True):
             await done.wait()
-        if not future.cancelled():
+        if not done.is_set():
+            logger.error("what was cancelled has not ended within %g s, and is left behind: %r", CANCEL_SECONDS, future)
+        elif not future.cancelled():
             future.exception()  # looked at, so that asyncio says nothing of it
         raise
     return future.result()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import trio
+
+from web.cluster.guest import tell_loop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -101,8 +103,7 @@ class _Hold:
 
     def leave(self) -> None:
         """Let go, for the generator ends; in any thread, at any time."""
-        with suppress(RuntimeError):  # the loop is closed, and all tasks have ended
-            self._loop.call_soon_threadsafe(self._let_go)
+        tell_loop(self._loop, self._let_go)
 
     def _let_go(self, _: object = None) -> None:
         """In the loop's thread."""

@@ -1,10 +1,13 @@
-"""A worker in discovery, or out of it.  asyncio's side."""
+"""A worker in discovery, or out of it.  For tasks of Trio's."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
+
+import trio
+
+from web.cluster.guest import from_asyncio
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -40,7 +43,7 @@ class Membership:
         self._endpoint = endpoint
         self._reasons: set[str] = set()
         self._is_in = True
-        self._changing = asyncio.Lock()
+        self._changing = trio.Lock()
 
     @property
     def is_in(self) -> bool:
@@ -60,13 +63,15 @@ class Membership:
     async def renew(self, entries: Entries) -> list[Path]:
         """Write again what discovery has forgotten of the worker, if it is to be found.
 
+        A thread does it.  A folder that does not answer holds that thread, and nobody who is cancelled.
+
         Raises:
             OSError: as `Entries.renew` does.
         """
         async with self._changing:
             if not self._is_in or self.stands_still:
                 return []
-            return await asyncio.to_thread(entries.renew)
+            return await trio.to_thread.run_sync(entries.renew, abandon_on_cancel=True)
 
     async def _follow(self) -> None:
         """Do what the reasons ask for.  One at a time, in whichever order they change."""
@@ -76,15 +81,15 @@ class Membership:
                 return
             if wanted:
                 logger.info("the worker is in discovery again")
-                await self._endpoint.register_endpoint_instance()
+                await from_asyncio(self._endpoint.register_endpoint_instance())
             else:
                 logger.info("the worker leaves discovery: %s", ", ".join(sorted(self._reasons)))
-                await unregister(self._endpoint)
+                await from_asyncio(unregister(self._endpoint))
             self._is_in = wanted
 
 
 async def unregister(endpoint: Endpoint) -> None:
-    """Let a worker be found no more.  What Dynamo says against it is logged."""
+    """Let a worker be found no more.  What Dynamo says against it is logged.  asyncio's."""
     try:
         await endpoint.unregister_endpoint_instance()
     except Exception as error:  # Dynamo's: discovery has forgotten the worker already, or cannot be reached

@@ -7,6 +7,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Self
 
+from web.cluster.guest import tell_loop
 from web.cluster.membership import unregister
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class StallWatch:
     def _run(self) -> None:
         while not self._over.wait(self._look_every):
             self._turned.clear()
-            self._loop.call_soon_threadsafe(self._turned.set)
+            tell_loop(self._loop, self._turned.set)
             if self._turned.wait(self._patience) or not self._membership.is_in:
                 continue
             logger.error("the event loop has stood still for %g s; the worker leaves discovery", self._patience)

@@ -34,7 +34,7 @@ from web.fittings import Fittings
 from web.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from actors.core.events import DeviceIsBack, DeviceIsLost
@@ -46,6 +46,7 @@ logger = logging.getLogger("cede.web")
 
 COMPONENT = "backend.generate"
 NO_DEVICE, STOPPING = "the device is lost", "the worker stops"
+ENDING_SECONDS = 1.0  # in which Dynamo has to let go of a worker whose requests have all ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class WorkerFittings(Fittings):
 
     @asynccontextmanager
     async def attend(self, engine: Engine) -> AsyncIterator[None]:
-        """Serve the engine to front doors; when this ends, all of their requests have ended."""
+        """Serve the engine to front doors; when this ends, all of their requests have ended, or are given up."""
         tell_dynamo(self._cluster, os.environ)  # some of it is read by the import
         from dynamo.llm import KvEventPublisher
         from dynamo.runtime import DistributedRuntime
@@ -104,7 +105,8 @@ class WorkerFittings(Fittings):
             desk = Desk(engine, succession)
             teller = Teller(Feed(engine), nursery)
             answering = serve_peers(runtime.endpoint(f"{namespace}.{ENDPOINT}"), nursery, desk, teller)
-            await from_asyncio(self._register(engine, endpoint))
+            card = await trio.to_thread.run_sync(self._write_card, engine, abandon_on_cancel=True)
+            await from_asyncio(self._register(engine, endpoint, card))
             client = await from_asyncio(endpoint.client())
             backend = Backend(engine, nursery, Successors(succession, desk, peers, nursery).comes)
             serving = asyncio.ensure_future(endpoint.serve_endpoint(backend.generate, graceful_shutdown=True))
@@ -127,21 +129,19 @@ class WorkerFittings(Fittings):
                     yield
             finally:
                 serving.remove_done_callback(given_up)
-                with trio.CancelScope(shield=True):
-                    teller.end()
-                    publisher.shutdown()
-                    runtime.shutdown()
-                    await from_asyncio(serving)
-                    await from_asyncio(answering)
+                teller.end()
+                publisher.shutdown()
+                runtime.shutdown()
+                await let_go({"requests": serving, "questions": answering})
                 nursery.cancel_scope.cancel()
 
     async def leave(self) -> None:
         """Leave discovery, so that no further requests come."""
         await self._inner.leave()
         assert self._registered is not None
-        await from_asyncio(self._registered.membership.leave(STOPPING))
+        await self._registered.membership.leave(STOPPING)
 
-    async def _register(self, engine: Engine, endpoint: Any) -> None:  # noqa: ANN401  # Dynamo's
+    async def _register(self, engine: Engine, endpoint: Any, card: Path) -> None:  # noqa: ANN401  # Dynamo's
         """Tell discovery of the model.  asyncio's."""
         from dynamo.llm import ModelInput, ModelRuntimeConfig, ModelType, WorkerType, register_model
 
@@ -152,7 +152,6 @@ class WorkerFittings(Fittings):
         config.enable_local_indexer = True  # a front door that comes later asks the worker for what it has missed
         config.total_kv_blocks = kv_blocks(model, engine.config.slots)
         serves = ModelType.Completions if model.chat is None else ModelType.Chat | ModelType.Completions
-        card = await asyncio.to_thread(self._write_card, engine)
         await register_model(
             ModelInput.Tokens,
             serves,
@@ -180,6 +179,23 @@ def given_up(serving: asyncio.Future[None]) -> None:
     stop()
 
 
+async def let_go(serving: Mapping[str, asyncio.Future[None]]) -> None:
+    """Wait until Dynamo serves nothing any more, for a time, even amid a cancel; the log names what it still has.
+
+    Where a front door stands still, Dynamo holds what could not be sent to it.
+
+    Args:
+        serving: what is done once Dynamo does not serve it any longer, by what it serves.
+    """
+    with trio.move_on_after(ENDING_SECONDS, shield=True):
+        await from_asyncio(asyncio.wait(serving.values()))
+    for name, future in serving.items():
+        if not future.done():
+            logger.error("Dynamo has not let go of %s within %g s; the worker ends all the same", name, ENDING_SECONDS)
+        elif not future.cancelled() and (error := future.exception()) is not None:
+            logger.error("Dynamo served %s until it failed: %s", name, error)
+
+
 class DeviceHealth(Observer):
     """Takes the worker out of discovery while its device is lost."""
 
@@ -202,4 +218,4 @@ class DeviceHealth(Observer):
         while True:
             await self._changed.wait()
             self._changed = trio.Event()
-            await from_asyncio(membership.leave(NO_DEVICE) if self._lost else membership.come_back(NO_DEVICE))
+            await (membership.leave(NO_DEVICE) if self._lost else membership.come_back(NO_DEVICE))

@@ -77,7 +77,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     read_again = None
     if access.api_key_file is not None:
         read_again = partial(read_keys, access.api_keys, access.api_key_file.absolute(), may_be_empty=True)
-    browser_policy = _browser_policy(access, listening)
+    browser_policy = policy_of(access, listening)
     tls = None if listening.certfile is None else tls_context(listening.certfile, listening.keyfile)
     model = chosen.config(ModelChoice)
     load = _load_options(chosen, model, find)
@@ -139,7 +139,8 @@ def _diagnostics(chosen: Chosen) -> Diagnostics:
     return diagnostics
 
 
-def _browser_policy(access: Access, listening: Listening) -> BrowserPolicy:
+def policy_of(access: Access, listening: Listening) -> BrowserPolicy:
+    """What web pages may ask.  Raises BrowserPolicyError."""
     from web.http.browser_policy import BrowserPolicy
 
     own_name = [listening.host] if listening.host else []

@@ -20,6 +20,7 @@ from web.commands.options.definitions import DEFINITIONS
 from web.commands.options.flags import config_file, option_flags
 from web.commands.serve import begin_log, said_behind
 from web.commands.worker import WITH_PARENT
+from web.options import Listening
 from web.process.signals import exit_on_signals
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
             environment = child_environment(chosen, None if config_file(ctx) is None else str(config_file(ctx)))
             if chosen["discovery"].value == "file" and chosen["discovery-dir"].value is None:
                 environment["CEDE_DISCOVERY_DIR"] = folder
-            _run(programs(environment, workers, chosen["host"].value, chosen["port"].value), log)
+            door = Listening(chosen["host"].value, chosen["port"].value)
+            _run(programs(environment, workers, door, chosen["grace"].value), log)
 
 
 def child_environment(chosen: Chosen, config: str | None) -> dict[str, str]:
@@ -66,17 +68,18 @@ def child_environment(chosen: Chosen, config: str | None) -> dict[str, str]:
     return environment
 
 
-def programs(environment: dict[str, str], workers: int, host: str, port: int) -> tuple[list[Program], Program]:
-    """What the workers run, and the front door."""
+def programs(environment: dict[str, str], workers: int, door: Listening, grace: float) -> tuple[list[Program], Program]:
+    """What the workers run, and the front door, which ends after them and has nothing to wait for then."""
     from web.cluster.children import Program
 
-    def program(name: str, *arguments: str) -> Program:
-        return Program(name, [sys.executable, "-m", "web", *arguments, WITH_PARENT], environment)
+    def program(name: str, *arguments: str, grace: float) -> Program:
+        return Program(name, [sys.executable, "-m", "web", *arguments, WITH_PARENT], environment, grace)
 
     at_a_free_port = ["--host", "127.0.0.1", "--port", "0"]
+    where = ["--host", door.host, "--port", str(door.port)]
     return (
-        [program(f"worker {number}", "worker", *at_a_free_port) for number in range(1, workers + 1)],
-        program("the front door", "front-door", "--host", host, "--port", str(port)),
+        [program(f"worker {number}", "worker", *at_a_free_port, grace=grace) for number in range(1, workers + 1)],
+        program("the front door", "front-door", *where, "--grace", "0", grace=0),
     )
 
 

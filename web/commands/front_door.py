@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from web.commands.assembly import policy_of
 from web.commands.options.chosen import Chosen
 from web.commands.options.flags import SectionedCommand, option_flags
 from web.commands.serve import begin_log, said_behind
 from web.commands.worker import with_parent
-from web.options import Cluster
+from web.limits import Limits
+from web.options import Access, Cluster, Listening
 
 if TYPE_CHECKING:
     from web.logs.handler import LineHandler
@@ -19,7 +21,18 @@ if TYPE_CHECKING:
 
 @click.command("front-door", cls=SectionedCommand, short_help="Serve a cluster's workers at one address.")
 @option_flags(
-    "host", "port", "control-port", "discovery", "discovery-dir", "router", "namespace", "log-level", "log-format"
+    *(
+        "host",
+        "port",
+        "control-port",
+        "discovery",
+        "discovery-dir",
+        "router",
+        "namespace",
+        "allow-origin",
+        "allow-host",
+    ),
+    *("max-connections", "max-body", "stall-timeout", "grace", "log-level", "log-format"),
 )
 @with_parent
 @click.pass_context
@@ -39,10 +52,13 @@ def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # n
             from web.cluster.children import stop_with_parent
 
             stop_with_parent()
-        from web.cluster.front_door import Door, run_front_door
+        from web.cluster.front_door import Door, DoorRules, run_front_door
 
         door = Door(chosen["host"].value, chosen["port"].value)
-        run_front_door(chosen.config(Cluster, model_name=None), door, partial(announce, log))
+        access = Access(allowed_origins=chosen["allow-origin"].value, allowed_hosts=chosen["allow-host"].value)
+        policy = policy_of(access, Listening(door.host, door.port))
+        rules = DoorRules(policy, chosen.config(Limits), chosen["grace"].value)
+        run_front_door(chosen.config(Cluster, model_name=None), door, rules, partial(announce, log))
 
 
 def announce(log: LineHandler, url: str, control: str) -> None:

@@ -25,8 +25,8 @@ MUTANTS = (
     Mutant(
         "a generator that another thread drops ends its task there",
         HANDOFF,
-        "            self._loop.call_soon_threadsafe(self._let_go)\n",
-        "            self._let_go()\n",
+        "        tell_loop(self._loop, self._let_go)\n",
+        "        self._let_go()\n",
         ("tests/unit/web/cluster/test_handoff.py",),
     ),
     Mutant(

@@ -24,7 +24,6 @@ from web.errors.handlers import install_error_handlers
 from web.errors.shapes import ErrorShapes
 from web.http.asgi import ScopedApp
 from web.http.body_budget import BodyBudget
-from web.http.browser_policy import BrowserPolicy
 from web.inspection.routes import MAX_WAIT
 from web.limits import Limits
 from web.openai.errors import OpenAIErrors
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     import trio
     from quart_trio.wrappers import TrioResponse as Response
 
+    from web.http.browser_policy import BrowserPolicy
+
 
 APIS = (CONTROL, PAGE)
 """What the OpenAPI document of this address says."""
@@ -48,19 +49,20 @@ class AllWorkers(Workers, ToldOf, Protocol):
     """All workers that discovery knows: to be asked, and followed."""
 
 
-def control_app(workers: AllWorkers, stop: trio.Event) -> ScopedApp:
+def control_app(workers: AllWorkers, stop: trio.Event, policy: BrowserPolicy) -> ScopedApp:
     """Make the application of the control address.
 
     Args:
         workers: all of them.
         stop: whoever serves it is to end, and so are all streams.
+        policy: what web pages may ask.
     """
     app = ScopedApp("cede-control", static_folder=None)
     limits = Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
     app.bodies = BodyBudget(limits.bodies_bytes)
     install_error_handlers(app, ErrorShapes(OpenAIErrors(), ()))
-    apply_browser_policy(app, BrowserPolicy())
+    apply_browser_policy(app, policy)
     _add_lists(app, workers)
     _add_ends(app, workers)
     add_feed_routes(app, workers, stop, limits.write_bytes)

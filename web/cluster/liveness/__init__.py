@@ -1,6 +1,6 @@
 """What a worker does that a cluster no longer knows.
 
-For `web.cluster.worker`; rests on `web.cluster.guest`.  asyncio and Dynamo are not imported here.
+For `web.cluster.worker`.  asyncio and Dynamo are not imported here.
 
     entries   keep_entries: writes again what a worker had written there, where discovery is a folder
     presence  watch_presence: stops a worker that discovery has forgotten all the same

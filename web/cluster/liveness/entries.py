@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
-from web.cluster.guest import from_asyncio
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from pathlib import Path
@@ -99,7 +97,7 @@ class Member(Protocol):
     """Who has them: a `Membership`."""
 
     def renew(self, entries: Entries) -> Awaitable[list[Path]]:
-        """Write them again, unless they are not to be there.  asyncio's."""
+        """Write them again, unless they are not to be there."""
 
 
 async def keep_entries(member: Member, entries: Entries) -> None:
@@ -107,7 +105,7 @@ async def keep_entries(member: Member, entries: Entries) -> None:
     is_away, known = False, 0
     while True:
         try:
-            renewed = await from_asyncio(member.renew(entries))
+            renewed = await member.renew(entries)
         except OSError as error:
             if not is_away:
                 logger.warning("discovery cannot be looked at: %s", error)

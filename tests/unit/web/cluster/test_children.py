@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from web.cluster.children import FIRST_DELAY, Child, ClusterFailed, Program, run_children
+from web.cluster.children import ENDING_SECONDS, FIRST_DELAY, Child, ClusterFailed, Program, run_children
 
 ROOT = Path(__file__).parents[4]
 SERVES = "import sys, time; print('serves', flush=True); sys.stdin.read()"
@@ -96,3 +96,28 @@ async def test_a_child_whose_parent_is_gone_stops() -> None:
         await process.stdin.aclose()
         assert await process.wait() == -signal.SIGTERM
     await process.stdout.aclose()
+
+
+DEAF = (
+    "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM]);"
+    "os.write(1, b'serves\\n'); signal.pause()"
+)
+
+
+async def test_one_that_does_not_end_when_it_is_asked_is_killed(
+    autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    del autojump_clock  # its time takes none
+    lines: list[str] = []
+
+    def told(line: str) -> None:
+        lines.append(line)
+        began.append(trio.current_time())
+        one.stop()
+
+    began: list[float] = []
+    one = Child(Program("worker 1", [sys.executable, "-c", DEAF], {}, grace=3), told)
+    await one.run()
+    assert lines == ["serves"]
+    assert trio.current_time() - began[0] == pytest.approx(3 + ENDING_SECONDS)
+    assert "worker 1 was to end and has not" in caplog.text

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import NoReturn
 
 import pytest
 import trio
+import trio.testing
 
 from web.cluster.guest import from_asyncio, from_trio, run_as_guest
 
@@ -111,3 +113,20 @@ def test_a_task_that_nobody_waits_for_any_longer_is_cancelled() -> None:
     ended = trio.Event()
     run_as_guest(main)
     assert ended.is_set()
+
+
+def test_what_does_not_end_although_it_is_cancelled_is_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+    async def deaf() -> None:
+        while not over.is_set():
+            with suppress(asyncio.CancelledError):
+                await over.wait()
+
+    async def main() -> None:
+        with trio.move_on_after(1) as patience:
+            await from_asyncio(deaf())
+        assert patience.cancelled_caught
+        over.set()
+
+    over = asyncio.Event()
+    run_as_guest(main, trio.testing.MockClock(autojump_threshold=0.01))
+    assert "left behind" in caplog.text

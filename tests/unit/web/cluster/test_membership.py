@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import TYPE_CHECKING
 
+import trio
+import trio.testing
+
+from web.cluster.guest import run_as_guest
 from web.cluster.liveness.entries import Entries
 from web.cluster.membership import Membership
 
@@ -43,18 +48,21 @@ def test_a_worker_is_out_for_as_long_as_there_is_any_reason() -> None:
         assert membership.is_in
 
     endpoint = Endpoint()
-    asyncio.run(main())
+    run_as_guest(main)
     assert endpoint.calls == ["out", "in"]
 
 
 def test_changes_at_the_same_time_end_as_the_last_asked_for() -> None:
     async def main() -> None:
         membership = Membership(endpoint)
-        await asyncio.gather(membership.leave("a"), membership.come_back("a"), membership.leave("a"))
+        async with trio.open_nursery() as nursery:
+            for change in (membership.leave, membership.come_back, membership.leave):
+                nursery.start_soon(change, "a")
+                await trio.testing.wait_all_tasks_blocked()
         assert not membership.is_in
 
     endpoint = Endpoint()
-    asyncio.run(main())
+    run_as_guest(main)
     assert endpoint.calls[-1] == "out"
 
 
@@ -70,7 +78,7 @@ def test_a_worker_that_discovery_has_forgotten_is_out_of_it_all_the_same() -> No
         assert not membership.is_in
 
     endpoint = Forgotten()
-    asyncio.run(main())
+    run_as_guest(main)
     assert endpoint.calls == ["out"]
 
 
@@ -91,5 +99,30 @@ def test_what_discovery_has_forgotten_is_written_again_only_of_a_worker_that_is_
         membership.stands_still = False
         assert await membership.renew(entries) == [entry]
 
-    asyncio.run(main())
+    run_as_guest(main)
     assert entry.exists()
+
+
+def test_a_folder_that_does_not_answer_keeps_nobody_from_ending(tmp_path: Path) -> None:
+    begun, enough, ended = threading.Event(), threading.Event(), threading.Event()
+
+    class Frozen(Entries):
+        def renew(self) -> list[Path]:
+            begun.set()
+            enough.wait(20)
+            ended.set()
+            return []
+
+    async def main() -> None:
+        membership = Membership(Endpoint())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(membership.renew, Frozen(tmp_path, WORKER))
+            await trio.to_thread.run_sync(begun.wait)
+            nursery.cancel_scope.cancel()
+
+    try:
+        run_as_guest(main)
+        assert not ended.is_set()
+    finally:
+        enough.set()
+    ended.wait()

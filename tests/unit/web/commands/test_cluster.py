@@ -15,7 +15,7 @@ from web.commands.cluster import child_environment, cluster, programs
 from web.commands.front_door import front_door
 from web.commands.worker import worker
 from web.logs.handler import LineHandler
-from web.options import Cluster
+from web.options import Cluster, Listening
 
 if TYPE_CHECKING:
     import click
@@ -48,12 +48,15 @@ def test_children_read_the_same_from_the_variables(monkeypatch: pytest.MonkeyPat
 
 
 def test_workers_take_any_port_and_the_front_door_the_one_that_was_asked_for() -> None:
-    workers, door = programs({"A": "b"}, 2, "127.0.0.9", 4000)
+    workers, door = programs({"A": "b"}, 2, Listening("127.0.0.9", 4000), grace=7)
     assert [each.name for each in workers] == ["worker 1", "worker 2"]
     assert workers[0].command == [
         *[sys.executable, "-m", "web", "worker", "--host", "127.0.0.1", "--port", "0", "--with-parent"]
     ]
-    assert door.command[3:] == ["front-door", "--host", "127.0.0.9", "--port", "4000", "--with-parent"]
+    assert door.command[3:] == [
+        *["front-door", "--host", "127.0.0.9", "--port", "4000", "--grace", "0", "--with-parent"]
+    ]
+    assert (workers[0].grace, door.grace) == (7, 0)  # nothing runs any more when the front door is to end
 
 
 def test_the_port_of_control_is_the_front_doors_alone() -> None:

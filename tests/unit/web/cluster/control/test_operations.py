@@ -22,6 +22,7 @@ from web.cluster.control.feed.teller import FrontDoorSight
 from web.cluster.control.questions import Question, asked
 from web.cluster.control.routes import APIS, control_app
 from web.cluster.control.succession import Succession
+from web.http.browser_policy import BrowserPolicy
 from web.inspection.feed.feed import Feed
 from web.inspection.feed.frames import Frames
 
@@ -50,7 +51,7 @@ class OneWorker(TellingWorkers):
 
 def app_of(engine: FakeEngine) -> ScopedApp:
     """The application over one worker."""
-    return control_app(OneWorker(engine), trio.Event())
+    return control_app(OneWorker(engine), trio.Event(), BrowserPolicy())
 
 
 def test_all_routes_are_declared_and_no_others() -> None:

@@ -10,6 +10,7 @@ import trio
 from tests.unit.web.cluster.control.feed.workers import TellingWorkers
 from web.cluster.control.questions import Question
 from web.cluster.control.routes import control_app
+from web.http.browser_policy import BrowserPolicy
 
 A, B = "000000000000000a", "000000000000000b"
 
@@ -42,7 +43,7 @@ class Workers(TellingWorkers):
 
 
 async def ask(workers: Workers, method: str, path: str, **headers: str) -> tuple[int, Any]:
-    client: Any = control_app(workers, trio.Event()).test_client()
+    client: Any = control_app(workers, trio.Event(), BrowserPolicy()).test_client()
     response = await client.open(path, method=method, headers=headers)
     return response.status_code, await response.get_json()
 

@@ -9,13 +9,14 @@ import trio
 
 from tests.unit.web.cluster.control.feed.workers import TellingWorkers
 from web.cluster.control.routes import control_app
+from web.http.browser_policy import BrowserPolicy
 from web.page.files import SiteFiles
 
 SITE = SiteFiles().by_name
 
 
 async def body(path: str, **headers: str) -> bytes:
-    client: Any = control_app(TellingWorkers(), trio.Event()).test_client()
+    client: Any = control_app(TellingWorkers(), trio.Event(), BrowserPolicy()).test_client()
     response = await client.get(path, headers=headers)
     assert response.status_code == 200
     read: bytes = await response.get_data(as_text=False)

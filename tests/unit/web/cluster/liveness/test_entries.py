@@ -10,11 +10,9 @@ import pytest
 import trio
 import trio.testing
 
-from web.cluster.liveness import entries as module
 from web.cluster.liveness.entries import LOOK_EVERY, Entries, keep_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
     from pathlib import Path
 
     from trio.testing import MockClock
@@ -120,17 +118,6 @@ class Member:
         return found
 
 
-async def at_once(awaitable: Awaitable[Any]) -> Any:  # noqa: ANN401
-    """Wait for what needs no loop of asyncio's."""
-    return await awaitable
-
-
-@pytest.fixture
-def without_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "from_asyncio", at_once)
-
-
-@pytest.mark.usefixtures("without_asyncio")
 async def test_the_log_says_what_was_forgotten_and_once_that_discovery_is_away(
     nursery: trio.Nursery, autojump_clock: MockClock, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:

@@ -14,11 +14,12 @@ from web.cluster.control.feed.routes import KEEP_ALIVE_SECONDS
 from web.cluster.control.feed.stream import ClusterStream
 from web.cluster.control.feed.untaken import Standing, Untaken
 from web.cluster.control.routes import control_app
+from web.http.browser_policy import BrowserPolicy
 from web.inspection.feed.stream import END, KEEP_ALIVE
 
 
 async def get(workers: TellingWorkers, path: str, stop: trio.Event | None = None) -> tuple[int, str, str]:
-    client: Any = control_app(workers, trio.Event() if stop is None else stop).test_client()
+    client: Any = control_app(workers, trio.Event() if stop is None else stop, BrowserPolicy()).test_client()
     response = await client.get(path)
     return response.status_code, response.headers["content-type"], await response.get_data(as_text=True)
 

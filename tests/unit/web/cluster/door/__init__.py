@@ -1,0 +1,1 @@
+"""The passage before Dynamo's HTTP server."""

@@ -1,0 +1,117 @@
+"""The application at the front door: whatever it lets through, Dynamo's server answers."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import trio
+from quart_trio.wrappers import TrioResponse as Response
+from werkzeug.datastructures import Headers
+
+from runtime.errors import ShuttingDown
+from web.app import apply_browser_policy
+from web.bodies.stream_body import StreamBody
+from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
+from web.errors.handlers import install_error_handlers
+from web.errors.shapes import ErrorShapes
+from web.http.asgi import ScopedApp, current_request
+from web.http.body_budget import BODY_TIMEOUT, BodyBudget
+from web.openai.errors import OpenAIErrors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from web.cluster.door.exchange import Exchange
+    from web.http.asgi import ScopedRequest
+    from web.http.browser_policy import BrowserPolicy
+    from web.limits import Limits
+
+logger = logging.getLogger("cede.web")
+
+OWN = OF_ONE_CONNECTION | {b"date"}
+"""Headers of an answer that its client gets from us, and not as Dynamo wrote them."""
+
+
+class Passage:
+    """Passes requests on, each on a connection of its own, which ends when the client hangs up.
+
+    Args:
+        server: host and port of Dynamo's.
+        limits: what clients may take.
+        policy: what web pages may ask.
+
+    Attributes:
+        app: that does so.
+    """
+
+    def __init__(self, server: tuple[str, int], limits: Limits, policy: BrowserPolicy) -> None:
+        self._server = server
+        self._limits = limits
+        self._passing: dict[ScopedRequest, str] = {}
+        self._is_closed = False
+        self._is_empty = trio.Event()
+        app = self.app = ScopedApp("cede-door", static_folder=None)
+        app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
+        app.bodies = BodyBudget(limits.bodies_bytes)
+        install_error_handlers(app, ErrorShapes(OpenAIErrors(), ()))
+        apply_browser_policy(app, policy)
+        app.before_request(self._pass_on)  # before any route is looked for: there are none here
+
+    async def drain(self, grace: float) -> None:
+        """Refuse further requests, and let the others end within `grace` seconds; the log names those that do not."""
+        self._is_closed = True
+        if self._passing:
+            with trio.move_on_after(grace):
+                await self._is_empty.wait()
+        if self._passing:
+            left = ", ".join(self._passing.values())
+            logger.error("these have not ended within %g s (--grace), and are cut off: %s", grace, left)
+
+    async def _pass_on(self) -> Response:
+        request = current_request()
+        if self._is_closed:
+            raise ShuttingDown("The front door is shutting down.", retry_after=1)
+        request.resources.enter_context(self._counted(request))
+        body = await request.body.read(BODY_TIMEOUT)
+        exchange = await request.resources.enter_async_context(open_exchange(self._server, self._limits.write_bytes))
+        head = await exchange.ask(request.method, target_of(request), request.scope["headers"], body)
+        request.body.reservation.release()
+        headers = Headers([(name.decode(), value.decode("latin-1")) for name, value in head.headers if name not in OWN])
+        return Response(Answer(exchange), head.status_code, headers)
+
+    @contextmanager
+    def _counted(self, request: ScopedRequest) -> Iterator[None]:
+        """Keep a request among those that are passing, to the end of its answer."""
+        self._passing[request] = f"{request.method} {request.path}"
+        try:
+            yield
+        finally:
+            del self._passing[request]
+            if not self._passing:
+                self._is_empty.set()
+                self._is_empty = trio.Event()
+
+
+class Answer(StreamBody):
+    """The body of an answer, as it comes."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def __anext__(self) -> bytes:
+        """Return what has come since, and wait for some."""
+        if piece := await self._exchange.receive():
+            return piece
+        raise StopAsyncIteration
+
+
+def target_of(request: ScopedRequest) -> bytes:
+    """Return what is asked for, path and query, as the client wrote them."""
+    raw: bytes = request.scope.get("raw_path") or b""
+    path = raw.partition(b"?")[0]
+    if not path.startswith(b"/"):  # such as a whole URL
+        path = quote(request.path).encode()
+    return b"?".join(filter(None, (path, request.scope["query_string"])))
