@@ -48,6 +48,7 @@ from web.openai.routes import add_routes as add_openai_routes
 from web.openapi.operations import path_pattern
 from web.openapi.routes import add_routes as add_document_routes
 from web.options import Wire
+from web.page.files import BASE_VIEWS, SERVER_VIEWS
 from web.page.operations import PAGE
 from web.page.routes import add_routes as add_page_routes
 from web.responses.operations import RESPONSES
@@ -137,7 +138,8 @@ def create_app(
     add_detached_routes(app, engine, runs, limits.write_bytes)
     add_feed_routes(app, feed or Feed(engine, runs), limits.write_bytes, keep_alive)
     add_metrics_routes(app, metrics or Metrics(engine, runs=runs))
-    add_page_routes(app, engine.unread, limits.write_bytes)
+    views = SERVER_VIEWS if engine.model.chat is not None else BASE_VIEWS
+    add_page_routes(app, engine.unread, limits.write_bytes, views)
     add_document_routes(app, engine.unread, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
     return app
 

@@ -23,7 +23,7 @@ _DATA = ("const", "enum", "default", "examples")
 
 
 def closed_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema with `additionalProperties: false` in each object that lists properties and says nothing of others.
+    """Return a schema with `additionalProperties: false` in each object that lists properties and names no others.
 
     Objects that are described in several places stay open: those beside or within an `allOf`, say.
     """
@@ -54,7 +54,9 @@ def _closed(schema: Mapping[str, Any], *, part_of_object: bool = False) -> dict[
             maps = keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
             closed[keyword] = _inner(value, joined=joined, maps=maps)
     required = schema.get("required")
-    unlisted = isinstance(required, list) and isinstance(properties, dict) and any(n not in properties for n in required)
+    unlisted = (
+        isinstance(required, list) and isinstance(properties, dict) and any(n not in properties for n in required)
+    )
     if lists and not (part_of_object or unlisted or OPENS & schema.keys() or any(name in schema for name in JOINED)):
         closed["additionalProperties"] = False
     return closed

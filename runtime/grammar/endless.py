@@ -32,8 +32,8 @@ def pointed_at(root: Mapping[str, Any], reference: object) -> Mapping[str, Any] 
 def refuse_endless(root: Mapping[str, Any]) -> None:
     """Refuse a schema of which some part can have no output that ends.
 
-    An object ends if what it requires does, and one of several alternatives is enough.  What is found so in the end, from
-    those that need nothing, can end; each object of the schema is looked at as often as something waits for it.
+    An object ends if what it requires does, and one of several alternatives is enough.  This is followed from those
+    parts that need nothing; each is looked at as often as something waits for it.
 
     Raises:
         RequestError: a part needs itself.

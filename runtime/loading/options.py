@@ -118,8 +118,8 @@ class LoadOptions:
     open_objects: Annotated[
         str,
         Option(
-            "`on`: an object whose schema says nothing of `additionalProperties` may have others than it lists, as JSON "
-            "Schema has it, also in tools' arguments and in /api's `format`.",
+            "`on`: in tools' arguments and in /api's `format`, an object whose schema says nothing of "
+            "`additionalProperties` may have others than it lists, as JSON Schema has it.",
             words=("off", "on"),
         ),
     ] = "off"

@@ -1,4 +1,4 @@
-"""The fields of client libraries' own types, each in a value that a client could send: one at a time, with a word in it.
+"""The fields of client libraries' own types, one at a time, each in a value that a client could send.
 
 A path names the way to a field: `messages[tool].content[text].text` is the text of a part of type `text` in a message
 of the role `tool`.
@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import types
-import typing
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Required, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
-from typing_extensions import Required, is_typeddict
+from typing_extensions import is_typeddict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,31 +43,33 @@ def word_of(path: str) -> str:
     return "zq" + hashlib.blake2b(path.encode(), digest_size=6).hexdigest()
 
 
-def sent(kind: Any, path: str = "", inside: tuple[Any, ...] = ()) -> Iterator[Sent]:  # noqa: ANN401, PLR0911  of typing's
+def sent(kind: Any, path: str = "", inside: tuple[Any, ...] = ()) -> Iterator[Sent]:  # noqa: ANN401  of typing's
     """Yield values of a type, each for one of its fields at any depth."""
     origin, args = get_origin(kind), get_args(kind)
     if is_typeddict(kind) or (isinstance(kind, type) and issubclass(kind, BaseModel)):
         yield from _object(kind, path, inside)
-    elif origin in (typing.Union, types.UnionType):
+    elif origin in (Union, types.UnionType):
         for member in args:
             if member is not type(None):
                 yield from sent(member, path, inside)
     elif origin is Literal:
         yield from (Sent(f"{path}={value}", value) for value in args)
-    elif kind is str and path.endswith((".role", ".type")):  # that of messages which may have most, and of tools
-        yield Sent(path, "assistant" if path.endswith("role") else "function")
-    elif kind is str and path.endswith(".arguments"):  # of a call
-        yield Sent(path, f'{{"a": "{word_of(path)}"}}', word_of(path))
-    elif kind is str:
-        yield Sent(path, word_of(path), word_of(path))
-    elif kind in (bool, int, float):
-        yield Sent(path, kind(1))
-    elif args and origin not in (dict, type(None)) and "Mapping" not in str(origin):
+    elif args and origin not in (dict, Mapping):
         for inner in sent(args[0], path, inside):
             yield Sent(inner.path, [inner.value], inner.word)
-    else:  # any JSON, such as a schema
-        word = word_of(path)
-        yield Sent(path, {"type": "object", "properties": {word: {"type": "string"}}}, word)
+    else:
+        yield _leaf(kind, path)
+
+
+def _leaf(kind: Any, path: str) -> Sent:  # noqa: ANN401
+    word = word_of(path)
+    if kind in (bool, int, float):
+        return Sent(path, kind(1))
+    if kind is not str:  # any JSON, such as a schema
+        return Sent(path, {"type": "object", "properties": {word: {"type": "string"}}}, word)
+    if path.endswith((".role", ".type")):  # that of messages which may have most, and of tools
+        return Sent(path, "assistant" if path.endswith("role") else "function")
+    return Sent(path, f'{{"a": "{word}"}}' if path.endswith(".arguments") else word, word)  # those of a call are JSON
 
 
 def _object(kind: Any, path: str, inside: tuple[Any, ...]) -> Iterator[Sent]:  # noqa: ANN401  a TypedDict or a model

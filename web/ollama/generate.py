@@ -69,7 +69,9 @@ def parse_generate(
         return answer_request(body, model, ids, response_shape, ignored, prompt=plain, continues=True, context=True)
     system = [Turn("system", body.system)] if body.system else []
     conversation = Conversation(
-        [*system, Turn("user", text)], reasoning=reasoning_of(body.think), answer=answer_grammar(body, open_objects=model.open_objects)
+        [*system, Turn("user", text)],
+        reasoning=reasoning_of(body.think),
+        answer=answer_grammar(body, open_objects=model.open_objects),
     )
     ids, prompt = conversation_prompt(conversation, model, "prompt")
     ids = _after(earlier, ids, model)

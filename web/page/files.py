@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 INDEX = "index.html"
 
-SERVER_VIEWS, CLUSTER_VIEWS = "live chat", "workers"
+SERVER_VIEWS, BASE_VIEWS, CLUSTER_VIEWS = "live chat", "live", "workers"
 """The views of the page: at a server's address, and at the control address of a cluster."""
 
 MEDIA_TYPES = {

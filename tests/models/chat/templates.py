@@ -349,7 +349,9 @@ QWEN_35 = """
     {%- elif message.role == "user" %}{{- "<|im_start|>user\\n" + message.content | trim + "<|im_end|>\\n" }}
     {%- elif message.role == "assistant" %}
         {{- "<|im_start|>assistant\\n" }}
-        {%- if message.reasoning_content %}{{- "<think>\\n" + message.reasoning_content + "\\n</think>\\n\\n" }}{%- endif %}
+        {%- if message.reasoning_content %}
+            {{- "<think>\\n" + message.reasoning_content + "\\n</think>\\n\\n" }}
+        {%- endif %}
         {{- (message.content or "") | trim }}
         {%- for call in message.tool_calls or [] %}
             {{- "<tool_call>\\n<function=" + call.function.name + ">\\n" }}

@@ -124,7 +124,6 @@ HINTS = names_in(ANTHROPIC) | {"cache_control"}
 
 # Features that cede does not have, each with the values (beside null) that ask for nothing.
 UNSUPPORTED: dict[str, tuple[object, ...]] = {
-    "compaction": (),
     "container": (),
     "thread": (),
     "mcp_servers": ([],),

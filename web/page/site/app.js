@@ -1,5 +1,5 @@
 // The page: a tab for each view, the theme, and what all views are given.  Which views there are, the document says: a
-// server's are "live chat", those of a cluster's control address "workers".
+// server's are "live chat", "live" where its model has no chat template, and those of a cluster's control address "workers".
 //
 // A view is a module that exports `mount(element, context)`, which shows it in an empty element and returns a function
 // that ends it: streams, timers and listeners included.  `context` is { api, announce, theme }:
@@ -59,4 +59,4 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   view.focus();
 });
 show();
-if (OFFERED.includes("chat")) nameModel();
+if (OFFERED.includes("live")) nameModel();

@@ -115,7 +115,9 @@ class ResponseEvents:
                 made = CustomCallOutput if name in self._options.custom else FunctionCallOutput
                 item_id = self._id("ctc" if name in self._options.custom else "fc")
                 self._calls[call] = len(self._items)
-                yield from self._begin(made(item_id, f"call_{self._options.key[:24]}{call}", self._options.called(name)))
+                yield from self._begin(
+                    made(item_id, f"call_{self._options.key[:24]}{call}", self._options.called(name))
+                )
             case CallArguments(call, text) if text and self._calls.get(call) == self._open:
                 yield self._delta(text)
             case CallEnd(call) if self._calls.get(call) == self._open:

@@ -50,7 +50,9 @@ def test_or_held_to_a_regular_expression() -> None:
 
 def test_a_lark_grammar_that_a_json_string_cannot_be_held_to_is_told_to_the_model() -> None:
     """A coding agent's patches, whose grammar it sends with each request."""
-    tool = Tool("c", "Edits.", custom=True, grammar=Grammar(GrammarKind.LARK, 'start: "*** Begin" LF\n%import common.LF'))
+    tool = Tool(
+        "c", "Edits.", custom=True, grammar=Grammar(GrammarKind.LARK, 'start: "*** Begin" LF\n%import common.LF')
+    )
     for choice in (ToolChoice(), ToolChoice(ToolMode.REQUIRED)):
         prompt = CHAT.prompt(Conversation([Turn("user", "Hi")], tools=[tool], tool_choice=choice))
         assert "match this Lark grammar" in prompt.text
@@ -59,6 +61,17 @@ def test_a_lark_grammar_that_a_json_string_cannot_be_held_to_is_told_to_the_mode
         assert accepts(prompt.grammar, call('{"input": "*** Begin\\n"}'))
         answer = Answer("", ["", ""], [Call("c", "*** Begin\n", whole=True)])
         assert_read(prompt.parser, call('{"input": "*** Begin\\n"}'), answer)
+
+
+OPEN = Tool("c", parameters={"type": "object", "properties": {"a": {"type": "string"}}})
+
+
+def test_arguments_are_those_that_the_schema_lists_unless_the_server_is_told_otherwise() -> None:
+    for chat, taken in ((CHAT, False), (Chat(ChatTemplate(HERMES), open_objects=True), True)):
+        grammar = chat.prompt(asking(OPEN)).grammar
+        assert grammar
+        assert accepts(grammar, call('{"a": "x"}'))
+        assert accepts(grammar, call('{"a": "x", "more": 1}')) is taken
 
 
 SUM = Grammar(GrammarKind.LARK, 'start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]+/\n')

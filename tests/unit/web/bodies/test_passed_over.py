@@ -65,6 +65,7 @@ class NoItems(dict[str, Json]):
     """Stored items of which there is none."""
 
     def __missing__(self, key: str) -> Json:
+        """Say that it is not there."""
         raise RequestError(f"There is no item '{key}'.", param="input.0.id")
 
 
@@ -161,7 +162,9 @@ def is_accounted_for(field: Sent, parse: Callable[[bytes], object], body: Json) 
     except RequestError as error:
         names = set(names_of(field.path)) - {*CONTENT, "messages", "content"}
         words = names | {part for name in names for part in name.split("_") if len(part) > 3}
-        return error.param == field.path.partition(".")[0] or any(word in f"{error.param} {error}" for word in words)
+        return (error.param or "").partition(".")[0] == field.path or any(
+            word in f"{error.param} {error}" for word in words
+        )
     return field.word is not None and field.word in CHAT_MODEL.text
 
 

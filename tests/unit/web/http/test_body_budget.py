@@ -113,7 +113,9 @@ async def test_a_compressed_body_is_read(encoding: str) -> None:
         (b"{}", "gzip, gzip", 415, b"is not read"),
     ],
 )
-async def test_what_a_compressed_body_becomes_is_bounded(packed: bytes, encoding: str, status: int, said: bytes) -> None:
+async def test_what_a_compressed_body_becomes_is_bounded(
+    packed: bytes, encoding: str, status: int, said: bytes
+) -> None:
     app = make(most=ROOM * 15 // 16 if status == 413 else ROOM, room=2 * ROOM if status == 413 else ROOM)
     async with posting(app, TEXT, packed, headers={"content-encoding": encoding}) as asked:
         assert said in await asked.receive()

@@ -35,7 +35,9 @@ def test_the_name_that_the_client_used_is_answered() -> None:
 
 def test_a_format_holds_the_answer() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    assert chat(format=schema).request.grammar == schema_grammar(schema, "format")
+    closed = schema | {"additionalProperties": False}
+    assert chat(format=schema).request.grammar == schema_grammar(closed, "format")
+    assert chat(model(open_objects=True), format=schema).request.grammar == schema_grammar(schema, "format")
     assert chat(format="json").request.grammar == schema_grammar(ANY_OBJECT, "format")
     assert chat().request.grammar is None
 

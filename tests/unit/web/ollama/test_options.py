@@ -32,6 +32,13 @@ def test_what_is_not_said_is_the_server_s_default() -> None:
     assert (sampling.temperature, sampling.top_k, sampling.top_p) == (0.25, 9, 0.5)
 
 
+def test_whole_numbers_may_have_a_point() -> None:
+    request = chat(options={"top_k": 40.0, "seed": 7.0, "num_predict": 5.0, "repeat_last_n": -1.0}).request
+    assert (request.sampling.top_k, request.sampling.seed, request.max_tokens) == (40, 7, 5)
+    with pytest.raises(RequestError, match=r"options\.top_k"):
+        chat(options={"top_k": 40.5})
+
+
 def test_a_huge_top_k_is_all_tokens() -> None:
     assert chat(options={"top_k": 2**60}).request.sampling.top_k == VOCABULARY
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fakes.engine import FakeEngine, as_engine
+from tests.fakes.served_model import FakeModel
 from tests.unit.web.openapi.documents import make
 from web.access.api_keys import KeyRing
 from web.access.key_file import read_keys
+from web.app import create_app
 from web.page.files import SiteFiles
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -18,6 +21,12 @@ async def test_a_browser_gets_the_page() -> None:
     assert await response.get_data(as_text=False) == SITE["index.html"].content
     assert response.headers["content-type"] == "text/html; charset=utf-8"
     assert response.headers["vary"] == "Accept"
+
+
+async def test_a_model_without_a_chat_template_has_no_chat() -> None:
+    app = create_app(as_engine(FakeEngine(model=FakeModel(chat=None))))
+    page = await (await app.test_client().get("/", headers=HTML)).get_data(as_text=True)
+    assert 'data-views="live"' in page
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/plain", "text/html;q=0"])

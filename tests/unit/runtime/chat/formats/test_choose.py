@@ -75,3 +75,19 @@ def test_a_response_template_comes_first(tmp_path: Path) -> None:
     assert chat
     assert chat.tool_format == "llama"
     assert Chat(ChatTemplate(MISTRAL, {"eos_token": "</s>"})).tool_format == "mistral"
+
+
+def test_a_template_of_one_s_own_takes_the_place_of_the_model_s(tmp_path: Path) -> None:
+    folder, own = tmp_path / "model", tmp_path / "own.jinja"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    own.write_text(LLAMA)
+    assert Chat.load(open_checkpoint(folder)) is None
+    (folder / "chat_template.jinja").write_text("{% if %}")
+    with pytest.raises(CheckpointError, match=r"broken at line 1.*--chat-template FILE takes another"):
+        Chat.load(open_checkpoint(folder))
+    chat = Chat.load(open_checkpoint(folder), template=own)
+    assert chat is not None
+    assert chat.tool_format == "llama"
+    with pytest.raises(CheckpointError, match=r"none\.jinja: the chat template cannot be read"):
+        Chat.load(open_checkpoint(folder), template=tmp_path / "none.jinja")
