@@ -61,6 +61,10 @@ class RecordingExecutor:
         """Return the executor's time in seconds."""
         return self._executor.clock()
 
+    def wall_clock(self) -> float:
+        """Return the executor's time since the epoch."""
+        return self._executor.wall_clock()
+
     async def run_step(self, job: StepJob) -> StepResult:
         """Run a step, and record its result."""
         result = await self._executor.run_step(job)

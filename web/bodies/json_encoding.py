@@ -25,8 +25,8 @@ ENCODED_BLOCK = 16 * 1024
 
 
 FRAGMENT = 64
-"""Bytes that a fragment counts at least, where others have their turn by how much was encoded: a short one takes as long
-to make and to take as so many."""
+"""Bytes that a fragment counts at least, where others have their turn by how much was encoded: a short one takes as
+long to make and to take as so many."""
 
 
 def dumps(value: object) -> str:

@@ -106,9 +106,10 @@ def _errors_on_their_lines() -> Iterator[None]:
     except NoArgsIsHelpError:  # which is the help text
         raise
     except click.ClickException as error:
-        error.message = "\n".join(map(printable, shortened(error.message).split("\n")))
+        # click calls its attributes final, and has no other way to say an error otherwise.
+        vars(error)["message"] = "\n".join(map(printable, shortened(error.message).split("\n")))
         if isinstance(error, click.FileError):
-            error.ui_filename = printable(shortened(error.ui_filename))
+            vars(error)["ui_filename"] = printable(shortened(error.ui_filename))
         raise
 
 

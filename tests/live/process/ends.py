@@ -30,10 +30,10 @@ from web.storage import store
 from web.storage.database import ObjectDatabase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runtime.kv.blocks import Block
-    from web.storage.objects import StoredObject
+    from web.storage.objects import Item, StoredObject
 
 GRACE = 2.0  # seconds
 PIPE = "recorded"
@@ -51,9 +51,9 @@ def _run(arguments: tuple[str, ...], environment: Mapping[str, str], out: Path, 
     class Database(ObjectDatabase):
         """Waits for its disk at each change and at the end."""
 
-        def put(self, stored: StoredObject) -> bool:
+        def put(self, stored: StoredObject, given: Sequence[Item] = (), made: Sequence[Item] = ()) -> bool:
             _wait(answers)
-            return super().put(stored)
+            return super().put(stored, given, made)
 
         def close(self) -> None:
             _wait(answers)
@@ -218,7 +218,7 @@ def at(name: str, folder: Path, grace: float) -> Iterator[Server]:
         grace: seconds.
     """
     state = STATES[name]
-    flags = ("--grace", f"{grace:g}", "--log-level", "info", "--speculate", "off")
+    flags: tuple[str, ...] = ("--grace", f"{grace:g}", "--log-level", "info", "--speculate", "off")
     flags += tuple(flag.format(folder) for flag in state.flags)
     make = PipedServer if name == "a stalled log" else FreezableServer
     with ExitStack() as stack:

@@ -83,7 +83,7 @@ class Exchange:
 
     async def _next_event(self) -> h11.Event | type[h11.PAUSED]:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
-            self._protocol.receive_data(await self._stream.receive_some(self._chunk))
+            self._protocol.receive_data(bytes(await self._stream.receive_some(self._chunk)))
         return event
 
 

@@ -77,7 +77,7 @@ class Passage:
         request.resources.enter_context(self._counted(request))
         body = await request.body.read(BODY_TIMEOUT)
         exchange = await request.resources.enter_async_context(open_exchange(self._server, self._limits.write_bytes))
-        head = await exchange.ask(request.method, target_of(request), request.scope["headers"], body)
+        head = await exchange.ask(request.method, target_of(request), list(request.scope["headers"]), body)
         request.body.reservation.release()
         headers = Headers([(name.decode(), value.decode("latin-1")) for name, value in head.headers if name not in OWN])
         return Response(Answer(exchange), head.status_code, headers)

@@ -9,7 +9,7 @@ its connection, or of the protocol.  There is no other way to end a request, so 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -104,17 +104,18 @@ class ConnectionTaskGroup(TaskGroup):
         send: Callable[[ASGISendEvent | None], Awaitable[None]],
     ) -> None:
         """Run one request, and tell the protocol when it has ended."""
-
         answers = False
 
         async def send_message(message: ASGISendEvent) -> None:
             nonlocal answers
-            answers = True
+            if not answers:
+                answers = True
+                answer.enter_context(self._share.answering())
             await trio.lowlevel.checkpoint_if_cancelled()  # there is none while the protocol makes bytes
             await send(message)
 
         try:
-            with messages, request.cancel_scope:
+            with messages, ExitStack() as answer, request.cancel_scope:
                 try:
                     served = app(scope, messages.receive, send_message, trio.to_thread.run_sync, trio.from_thread.run)
                     await self._share.charged(served, lambda: answers)

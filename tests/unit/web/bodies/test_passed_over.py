@@ -61,10 +61,10 @@ class Recorder(Chat):
         return made
 
 
-class NoItems(dict[str, Json]):
+class NoItems(dict[str, bytes]):
     """Stored items of which there is none."""
 
-    def __missing__(self, key: str) -> Json:
+    def __missing__(self, key: str) -> bytes:
         """Say that it is not there."""
         raise RequestError(f"There is no item '{key}'.", param="input.0.id")
 

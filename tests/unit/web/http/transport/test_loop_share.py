@@ -11,19 +11,27 @@ from trio.testing import wait_all_tasks_blocked
 from web.http.transport.loop_share import CREDIT, REST, LoopShare
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trio.testing import MockClock
 
 
-async def test_each_second_that_is_taken_is_followed_by_its_rest(autojump_clock: MockClock) -> None:
+@pytest.fixture
+def share() -> Iterator[LoopShare]:
+    """Beside something that is being answered."""
     share = LoopShare()
+    with share.answering():
+        yield share
+
+
+async def test_each_second_that_is_taken_is_followed_by_its_rest(share: LoopShare, autojump_clock: MockClock) -> None:
     for _ in range(100):
         await share.turn()
         share.charge(1)
     assert trio.current_time() == pytest.approx(99 * (1 + REST), abs=1.1)
 
 
-async def test_who_takes_less_than_a_share_never_waits(autojump_clock: MockClock) -> None:
-    share = LoopShare()
+async def test_who_takes_less_than_a_share_never_waits(share: LoopShare, autojump_clock: MockClock) -> None:
     for number in range(100):
         before = trio.current_time()
         await share.turn()
@@ -32,8 +40,7 @@ async def test_who_takes_less_than_a_share_never_waits(autojump_clock: MockClock
         await trio.sleep(CREDIT)
 
 
-async def test_a_pause_earns_no_more_than_a_credit(autojump_clock: MockClock) -> None:
-    share = LoopShare()
+async def test_a_pause_earns_no_more_than_a_credit(share: LoopShare, autojump_clock: MockClock) -> None:
     await trio.sleep(10**6)
     share.charge(1)
     before = trio.current_time()
@@ -41,9 +48,9 @@ async def test_a_pause_earns_no_more_than_a_credit(autojump_clock: MockClock) ->
     assert trio.current_time() - before == pytest.approx(REST - CREDIT)
 
 
-async def test_turns_come_in_order_and_one_for_each_who_waits(autojump_clock: MockClock) -> None:
+async def test_turns_come_in_order_and_one_for_each_who_waits(share: LoopShare, autojump_clock: MockClock) -> None:
     """A connection with much to handle has one turn for each of its neighbour's."""
-    share, order = LoopShare(), list[str]()
+    order = list[str]()
 
     async def handle(name: str, count: int) -> None:
         for _ in range(count):
@@ -60,8 +67,7 @@ async def test_turns_come_in_order_and_one_for_each_who_waits(autojump_clock: Mo
     assert "".join(name[0] for name in order)[:13].replace("f", "") == "abcabcabc", order[:20]
 
 
-async def test_who_leaves_while_it_waits_takes_no_turn(autojump_clock: MockClock) -> None:
-    share = LoopShare()
+async def test_who_leaves_while_it_waits_takes_no_turn(share: LoopShare, autojump_clock: MockClock) -> None:
     share.charge(100)
     with trio.move_on_after(1) as scope:
         await share.turn()
@@ -69,8 +75,7 @@ async def test_who_leaves_while_it_waits_takes_no_turn(autojump_clock: MockClock
     await share.turn()
 
 
-async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockClock) -> None:
-    share = LoopShare()
+async def test_the_steps_of_a_task_count_and_its_waits_do_not(share: LoopShare, mock_clock: MockClock) -> None:
 
     async def work() -> str:
         mock_clock.jump(2)  # a step that takes so long
@@ -101,8 +106,8 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockCl
         await waited.wait()
 
 
-async def test_what_is_over_counts_no_more(mock_clock: MockClock) -> None:
-    share, over = LoopShare(), False
+async def test_what_is_over_counts_no_more(share: LoopShare, mock_clock: MockClock) -> None:
+    over = False
 
     async def answer() -> None:
         nonlocal over
@@ -115,8 +120,8 @@ async def test_what_is_over_counts_no_more(mock_clock: MockClock) -> None:
     await share.turn()
 
 
-async def test_a_task_is_cancelled_and_fails_as_it_does_without(autojump_clock: MockClock) -> None:
-    share, seen = LoopShare(), list[str]()
+async def test_a_task_is_cancelled_and_fails_as_it_does_without(share: LoopShare, autojump_clock: MockClock) -> None:
+    seen = list[str]()
 
     async def wait() -> None:
         try:
@@ -135,3 +140,15 @@ async def test_a_task_is_cancelled_and_fails_as_it_does_without(autojump_clock: 
     assert seen == ["cancelled"]
     with pytest.raises(KeyError):
         await share.charged(fail())
+
+
+async def test_where_nothing_is_answered_any_more_nobody_rests(autojump_clock: MockClock) -> None:
+    share, began = LoopShare(), trio.current_time()
+    share.charge(1000)
+    await share.turn()
+    async with trio.open_nursery() as nursery:
+        with share.answering():
+            nursery.start_soon(share.turn)
+            await trio.sleep(5)
+            assert len(nursery.child_tasks) == 1
+    assert trio.current_time() - began == 5
