@@ -170,6 +170,10 @@ class ForkedServer(Server):
         finally:
             os.close(gate)
 
+    def said(self) -> str:
+        """What it has written to its standard output so far."""
+        return self._out.read_text(encoding="utf-8")
+
     def wait_exit(self) -> int:
         """The exit status."""
         self._fork.join(PATIENCE)

@@ -15,6 +15,7 @@ from tests.live.cluster import wire as wires
 from tests.live.cluster.etcd import etcd
 from tests.live.cluster.parts import Parts
 from tests.live.cluster.proofs import closes as closing
+from tests.live.cluster.proofs import ends as ending
 from tests.live.cluster.proofs import hangups as hanging_up
 from tests.live.cluster.proofs import kills as killing
 from tests.live.cluster.proofs import outages
@@ -84,6 +85,12 @@ def storm(closes: int, rate: float, workers: int, seed: int) -> None:
 def hangups(minutes: float, clusters: int, clients: int, rate: float, workers: int, seed: int) -> None:
     """Hang-ups for long, on several clusters at once; then SIGTERM."""
     tell(hanging_up.run(workers, clusters, minutes, seed, clients, rate))
+
+
+@main.command()
+def ends() -> None:
+    """SIGTERM to each part, in each state that holds one up."""
+    tell(ending.walk())
 
 
 @main.command()
