@@ -45,7 +45,7 @@ def bound_sockets(host: str, port: int, flag: str = "--port") -> Iterator[list[s
     """
     with ExitStack() as stack, _explained(host, port, flag):
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        sockets = []
+        sockets: list[socket.socket] = []
         for family, kind, protocol, _, address in dict.fromkeys(found):
             if sockets and port == 0:
                 break

@@ -81,7 +81,7 @@ class Exchange:
                 self._is_over = True
         return b"".join(pieces)
 
-    async def _next_event(self) -> h11.Event | type[h11.PAUSED]:
+    async def _next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         while (event := self._protocol.next_event()) is h11.NEED_DATA:
             self._protocol.receive_data(bytes(await self._stream.receive_some(self._chunk)))
         return event

@@ -11,6 +11,7 @@ import { Announcer } from "./shared/announcer.js";
 import { Api } from "./shared/api.js";
 import { h } from "./shared/dom.js";
 import { KeyDialog } from "./shared/key_dialog.js";
+import { reached, SILENT } from "./shared/reached.js";
 import { Theme } from "./shared/theme.js";
 
 const OFFERED = document.body.dataset.views.split(" ");
@@ -40,12 +41,21 @@ async function show() {
   const turn = ++shown;
   links.forEach((link, place) => link.setAttribute("aria-current", VIEWS[place] === wanted ? "page" : "false"));
   document.title = `cede: ${wanted.title}`;
-  const module = await wanted.load();
+  const module = await reached(wanted.load(), SILENT).catch(inItsPlace);
   if (turn !== shown) return;
   unmount();
   view.replaceChildren();
   view.dataset.view = wanted.name;
   unmount = module.mount(view, context);
+}
+
+/** In the place of a view that was not loaded before the server was gone. */
+function inItsPlace({ message }) {
+  const mount = (element) => {
+    element.append(h("p", { role: "alert" }, `${message} Load this page again when it runs.`));
+    return () => {};
+  };
+  return { mount };
 }
 
 async function nameModel() {
@@ -59,4 +69,4 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   view.focus();
 });
 show();
-if (OFFERED.includes("live")) nameModel();
+if (OFFERED.includes("live")) nameModel().catch(() => {}); // the views say what is the matter with the server

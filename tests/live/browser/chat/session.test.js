@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { openCalls, pathOf } from "../site/chat/state/conversation.js";
 import { SettingsError } from "../site/chat/state/settings.js";
 import { makeTurn } from "../site/chat/state/turn.js";
+import { BROKEN, SILENT, reached } from "../site/shared/reached.js";
 import { DONE, MemoryStorage, ScriptedApi, delta, finish, openSession, until, usage } from "./surroundings.js";
 
 const HELLO = [delta({ role: "assistant", content: "" }), delta({ content: "Hel" }), delta({ content: "lo" }), finish("stop"),
@@ -55,6 +56,28 @@ test("a refusal, an error in the stream and a stream that breaks off fail the an
     assert.equal(turn.status, "failed");
     assert.ok(turn.error.includes(said), turn.error);
   }
+});
+
+test("a server that is gone is said to be, and what was written is kept", async () => {
+  const gone = () => Promise.reject(new TypeError("Failed to fetch"));
+  const { session, api } = openSession({
+    answers: [await reached(gone(), SILENT).catch((error) => error), [delta({ content: "a" }), forever]],
+  });
+  await session.send("Hi");
+  const [question, answer] = pathOf(session.current);
+  assert.equal(question.content, "Hi");
+  assert.equal(answer.error, "The server does not answer. What is here is kept; Retry asks again.");
+  const retried = session.retry(answer.id);
+  await until(session, () => pathOf(session.current).at(-1).content === "a");
+  api.json = () => reached(gone(), SILENT);
+  session.stop();
+  await retried; // no receipt is to be had, and nobody complains of that
+  assert.equal(pathOf(session.current).at(-1).status, "cancelled");
+});
+
+test("only what the network does is said to be its fault", async () => {
+  await assert.rejects(reached(Promise.reject(new SyntaxError("odd")), BROKEN), SyntaxError);
+  assert.equal(await reached(Promise.resolve(3), BROKEN), 3);
 });
 
 test("editing and retrying add versions, and nothing is lost", async () => {

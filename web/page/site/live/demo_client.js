@@ -1,5 +1,7 @@
 // A client that this page plays: it asks for a completion, counts what comes, and hangs up.
 
+import { readEvents } from "../shared/sse.js";
+
 /** One request; `body` is that of a completion, and `id` is known once it is `opened`. */
 export class Client {
   constructor(api, body, signal) {
@@ -34,11 +36,8 @@ export class Client {
   }
 
   async read(response) {
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) break;
-      this.count += value.split("data: ").length - 1;
+    for await (const _ of readEvents(response)) {
+      this.count += 1;
       this.settle();
     }
     this.settle(new Error("the answer ended before anybody could hang up"));

@@ -1,5 +1,7 @@
 // Reads the server's feed, and begins again when it breaks off.
 
+import { Unreachable } from "../shared/reached.js";
+
 const FIRST_DELAY = 500; // milliseconds
 const LONGEST_DELAY = 5000;
 
@@ -33,7 +35,7 @@ export async function follow(api, signal, onFrame, onStatus, onBegin = () => {})
     } catch (error) {
       if (signal.aborted) return;
       if (error.status === 401) return onStatus("locked", error.message);
-      message = error.message;
+      if (!(error instanceof Unreachable)) message = error.message; // the status says as much
     }
     if (signal.aborted) return;
     onStatus(status, message);

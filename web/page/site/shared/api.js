@@ -1,6 +1,7 @@
 // Asks the server that this page came from.
 
 import { Kept } from "./kept.js";
+import { BROKEN, reached, SILENT } from "./reached.js";
 import { readEvents } from "./sse.js";
 
 const KEPT_AS = "cede-key";
@@ -25,12 +26,12 @@ export class Api {
     this.kept = new Kept("sessionStorage");
   }
 
-  /** The response, whatever its status but 401; options are those of `fetch`. */
+  /** The response, whatever its status but 401; options are those of `fetch`.  Throws Unreachable where there is none. */
   async fetch(path, options = {}) {
     for (;;) {
       const key = this.kept.get(KEPT_AS);
-      const headers = { ...options.headers, ...(key && { authorization: `Bearer ${key}` }) };
-      const response = await fetch(path, { ...options, headers, cache: "no-store" });
+      const headers = new Headers({ ...options.headers, ...(key && { authorization: `Bearer ${key}` }) });
+      const response = await reached(fetch(path, { ...options, headers, cache: "no-store" }), SILENT);
       if (response.status !== 401) return response;
       if (this.kept.get(KEPT_AS) !== key) continue; // another request has brought one meanwhile
       this.kept.remove(KEPT_AS);
@@ -50,7 +51,7 @@ export class Api {
 
   /** The JSON of an answer. */
   async json(path, options) {
-    return (await this.send(path, options)).json();
+    return reached((await this.send(path, options)).json(), BROKEN);
   }
 
   /** The events of a stream, as { event, data } with the data's text, until it ends or the signal aborts it. */

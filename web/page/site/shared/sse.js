@@ -1,5 +1,7 @@
 // Reads server-sent events from a response.  `EventSource` could neither send a key nor be told why it failed.
 
+import { BROKEN, reached } from "./reached.js";
+
 /** Takes text in pieces of any size, and returns the events that are whole. */
 export class EventParser {
   constructor() {
@@ -23,13 +25,13 @@ function readBlock(block) {
   return { event: read.event, data: read.data.join("\n") };
 }
 
-/** The events of a response.  Whoever stops iterating ends the response. */
+/** The events of a response.  Whoever stops iterating ends the response.  Throws Unreachable where it breaks off. */
 export async function* readEvents(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   const parser = new EventParser();
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reached(reader.read(), BROKEN);
       if (done) return;
       yield* parser.push(value);
     }

@@ -5,6 +5,7 @@
 /** @import { Settings } from "./settings.js" */
 /** @import { Turn, TurnEvent } from "./turn.js" */
 
+import { Unreachable } from "../../shared/reached.js";
 import { readEvents } from "../../shared/sse.js";
 import { makeConversation, openCalls, pathOf, withChanged, withChosen, withTurn } from "./conversation.js";
 import { findReceipts } from "./receipt.js";
@@ -228,7 +229,7 @@ export class ChatSession {
       for await (const event of streamEvents(dataOf(response), this.#now)) apply(event);
     } catch (error) {
       const live = this.#conversations.get(conversationId)?.turns[turn.id];
-      if (live && isLive(live)) apply(signal.aborted ? { type: "stopped" } : { type: "failed", message: error.message });
+      if (live && isLive(live)) apply(signal.aborted ? { type: "stopped" } : { type: "failed", message: inWords(error) });
     } finally {
       this.#requests.delete(conversationId);
       this.#save(conversationId);
@@ -250,7 +251,10 @@ export class ChatSession {
   async #account(conversationId, turnId) {
     const turn = this.#conversations.get(conversationId)?.turns[turnId];
     if (turn?.status !== "cancelled" || turn.requestId === null) return;
-    const receipts = await findReceipts(this.#api, turn.requestId);
+    const receipts = await findReceipts(this.#api, turn.requestId).catch((error) => {
+      if (error instanceof Unreachable) return []; // nobody is there to say it
+      throw error;
+    });
     if (!receipts.length || this.#conversations.get(conversationId)?.turns[turnId].requestId !== turn.requestId) return;
     this.#apply(conversationId, turnId, { type: "receipts", receipts });
   }
@@ -337,6 +341,10 @@ export class ChatSession {
   #publish() {
     for (const listener of this.#listeners) listener();
   }
+}
+
+function inWords(error) {
+  return error instanceof Unreachable ? `${error.message} What is here is kept; Retry asks again.` : error.message;
 }
 
 async function* dataOf(response) {

@@ -1,0 +1,16 @@
+// What comes over the network, or an error in words: a browser's own ("Failed to fetch", "network error") help nobody.
+
+/** The server is gone, or the way to it. */
+export class Unreachable extends Error {}
+
+export const SILENT = "The server does not answer.";
+export const BROKEN = "The connection to the server broke off before all had come.";
+
+/** What a promise of `fetch`, or of a response, gives.  Throws Unreachable with the message where the network fails. */
+export async function reached(promise, message) {
+  try {
+    return await promise;
+  } catch (error) {
+    throw error instanceof TypeError ? new Unreachable(message, { cause: error }) : error;
+  }
+}
