@@ -8,14 +8,22 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from web.http.transport.loop_share import CREDIT, REST, LoopShare
+from web.http.transport.loop_share import CREDIT, REST, YOUNG, LoopShare
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
 
-async def test_each_second_that_is_taken_is_followed_by_its_rest(autojump_clock: MockClock) -> None:
+def beside_a_stream() -> LoopShare:
+    """A share of a loop on which something has been answered for long."""
     share = LoopShare()
+    share.begin("stream")
+    return share
+
+
+async def test_each_second_that_is_taken_is_followed_by_its_rest(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
+    await trio.sleep(YOUNG)
     for _ in range(100):
         await share.turn()
         share.charge(1)
@@ -23,7 +31,7 @@ async def test_each_second_that_is_taken_is_followed_by_its_rest(autojump_clock:
 
 
 async def test_who_takes_less_than_a_share_never_waits(autojump_clock: MockClock) -> None:
-    share = LoopShare()
+    share = beside_a_stream()
     for number in range(100):
         before = trio.current_time()
         await share.turn()
@@ -33,7 +41,7 @@ async def test_who_takes_less_than_a_share_never_waits(autojump_clock: MockClock
 
 
 async def test_a_pause_earns_no_more_than_a_credit(autojump_clock: MockClock) -> None:
-    share = LoopShare()
+    share = beside_a_stream()
     await trio.sleep(10**6)
     share.charge(1)
     before = trio.current_time()
@@ -43,7 +51,7 @@ async def test_a_pause_earns_no_more_than_a_credit(autojump_clock: MockClock) ->
 
 async def test_turns_come_in_order_and_one_for_each_who_waits(autojump_clock: MockClock) -> None:
     """A connection with much to handle has one turn for each of its neighbour's."""
-    share, order = LoopShare(), list[str]()
+    share, order = beside_a_stream(), list[str]()
 
     async def handle(name: str, count: int) -> None:
         for _ in range(count):
@@ -52,16 +60,36 @@ async def test_turns_come_in_order_and_one_for_each_who_waits(autojump_clock: Mo
             share.charge(1)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(handle, "flood", 100)
-        await wait_all_tasks_blocked()
-        for name in "abc":
-            nursery.start_soon(handle, name, 3)
-            await wait_all_tasks_blocked()
-    assert "".join(name[0] for name in order)[:13].replace("f", "") == "abcabcabc", order[:20]
+        for name, count in (("flood", 100), ("a", 3), ("b", 3), ("c", 3)):
+            nursery.start_soon(handle, name, count)
+    rounds = [sorted(order[place : place + 4]) for place in (0, 4, 8)]
+    assert rounds == [["a", "b", "c", "flood"]] * 3
+
+
+async def test_where_nobody_is_answered_for_long_there_is_no_rest(autojump_clock: MockClock) -> None:
+    """Short requests alone have all of the loop; who has waited for the model for a while is left its part."""
+    share = LoopShare()
+    for number in range(100):
+        share.begin(number)
+        await share.turn()
+        share.charge(1)
+        share.end(number)
+    assert trio.current_time() == 0
+    share.begin("long")
+    await share.turn()
+    await trio.sleep(YOUNG)
+    await share.turn()
+    assert trio.current_time() > 100 * REST
+    share.charge(1)
+    share.end("long")
+    before = trio.current_time()
+    await share.turn()
+    assert trio.current_time() == before
 
 
 async def test_who_leaves_while_it_waits_takes_no_turn(autojump_clock: MockClock) -> None:
-    share = LoopShare()
+    share = beside_a_stream()
+    await trio.sleep(YOUNG)
     share.charge(100)
     with trio.move_on_after(1) as scope:
         await share.turn()
@@ -70,7 +98,7 @@ async def test_who_leaves_while_it_waits_takes_no_turn(autojump_clock: MockClock
 
 
 async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockClock) -> None:
-    share = LoopShare()
+    share = beside_a_stream()
 
     async def work() -> str:
         mock_clock.jump(2)  # a step that takes so long
@@ -102,7 +130,7 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockCl
 
 
 async def test_what_is_over_counts_no_more(mock_clock: MockClock) -> None:
-    share, over = LoopShare(), False
+    share, over = beside_a_stream(), False
 
     async def answer() -> None:
         nonlocal over
