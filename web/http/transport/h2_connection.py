@@ -22,32 +22,37 @@ if TYPE_CHECKING:
     from web.http.transport.context import ServerContext
 
 TURN_FRAMES = 16
-"""Frames that are handled in one turn at most: they take half a millisecond.  A request ends its turn."""
+"""Frames that are handled in one turn at most: they take half a millisecond.  One of them may begin a request."""
+
+_TYPE = 3
+"""The place of a frame's type in it."""
 
 
 class FrameQueue(FrameBuffer):
-    """h2's buffer of what came, which gives out frames for one turn at a time."""
+    """h2's buffer of what came, which gives out frames for one turn at a time.
+
+    Attributes:
+        is_cut: whether the last turn ended before the frames did.
+    """
 
     def __init__(self) -> None:
         super().__init__(server=True)
-        self._left = 0
+        self._left = self._requests_left = 0
         self.is_cut = False
-        """Whether the last turn ended before the frames did."""
 
     def begin_turn(self) -> None:
         """Let more frames be given out."""
-        self._left, self.is_cut = TURN_FRAMES, False
+        self._left, self._requests_left, self.is_cut = TURN_FRAMES, 1, False
 
     def __next__(self) -> Frame:
         """Return the next frame.  Raises StopIteration if none has come, or the turn is over."""
-        if self._left <= 0:
+        is_request = self._data[_TYPE : _TYPE + 1] == bytes([HeadersFrame.type])
+        if self._left <= 0 or (is_request and not self._requests_left):
             self.is_cut = True
             raise StopIteration
         self._left -= 1
-        frame = super().__next__()
-        if isinstance(frame, HeadersFrame):
-            self._left = 0
-        return frame
+        self._requests_left -= is_request
+        return super().__next__()
 
 
 class H2Connection(h2.connection.H2Connection):

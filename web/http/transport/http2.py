@@ -74,10 +74,16 @@ class Http2Protocol:
     # --- receiving --------------------------------------------------------------------------------------------------
 
     async def _receive(self, data: bytes) -> bool:
-        """Receive bytes, and return whether some of them are left for another turn."""
+        """Receive bytes, and return whether some of them are left for another turn.
+
+        A request whose reset came in the same turn is not begun.
+        """
         try:
-            for event in self.h2.receive_some(data):
-                await self._on_h2_event(event)
+            events = self.h2.receive_some(data)
+            resets = {event.stream_id for event in events if isinstance(event, h2.events.StreamReset)}
+            for event in events:
+                if not isinstance(event, h2.events.RequestReceived) or event.stream_id not in resets:
+                    await self._on_h2_event(event)
         except h2.exceptions.DenialOfServiceError as error:
             _log.info("a connection was closed: %s", error)
         except h2.exceptions.ProtocolError:

@@ -1,28 +1,30 @@
 """The share of the event loop that handling what clients send may take, so that what is being answered keeps the rest.
 
 Everybody's tokens go through one event loop, and the model's thread waits for the interpreter whenever the loop is
-busy.  Trio runs all tasks that are ready in each pass: many connections with something to handle would have as many
-turns as there are of them to a stream's one.  So connections handle what they received in turns, of a bounded number of
-frames or one request; the time that this takes of the loop is measured, with that of the requests until they begin to
-answer; and when it was more than a share, the next turn waits, while something is being answered.
+busy.  Trio runs all tasks that are ready in each pass: connections with something to handle would have as many turns as
+there are of them to a stream's one.  So connections handle what they received in turns, of a bounded number of frames or
+one request; the time that this takes of the loop is measured, with that of the requests until they have answered or
+stream; and when it was more than a share, the next turn waits.
 """
 
 from __future__ import annotations
 
 import math
-from contextlib import contextmanager
 from types import coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterator
+    from collections.abc import Callable, Coroutine, Generator, Hashable
 
 T = TypeVar("T")
 
-REST = 2.0
+REST = 3.0
 """Seconds of rest for each second that was taken."""
+
+YOUNG = 0.05
+"""Seconds from which on a request is one that the others are to leave room for: it waits for the model, or streams."""
 
 CREDIT = 0.03
 """Seconds of work and rest that may be taken in advance, by who comes after a pause."""
@@ -34,28 +36,24 @@ class LoopShare:
     def __init__(self) -> None:
         self._lock = trio.Lock()
         self._free_at = -math.inf  # when what was taken will be made up for
-        self._answers = 0
-        self._quiet = trio.Event()  # the last of them has ended
+        self._begun: dict[Hashable, float] = {}  # the requests that run, the oldest first, with their times
 
-    @contextmanager
-    def answering(self) -> Iterator[None]:
-        """Leave its part of the loop's time to an answer, while the scope lasts."""
-        if not self._answers:
-            self._quiet = trio.Event()
-        self._answers += 1
-        try:
-            yield
-        finally:
-            self._answers -= 1
-            if not self._answers:
-                self._quiet.set()
+    def begin(self, request: Hashable) -> None:
+        """Let a request count as running."""
+        self._begun[request] = trio.current_time()
+
+    def end(self, request: Hashable) -> None:
+        """Let a request count no more."""
+        del self._begun[request]
 
     async def turn(self) -> None:
-        """Wait for a turn, behind those who came before; where nothing is being answered, nobody rests."""
+        """Wait for a turn, behind those who came before; where no request is older than `YOUNG` there is no rest."""
         async with self._lock:
-            while self._answers and trio.current_time() < self._free_at:
-                with trio.move_on_at(self._free_at):
-                    await self._quiet.wait()
+            while trio.current_time() < self._free_at and self._is_anyone_answered():  # noqa: ASYNC110  # may move
+                await trio.sleep_until(self._free_at)
+
+    def _is_anyone_answered(self) -> bool:
+        return trio.current_time() - next(iter(self._begun.values()), math.inf) >= YOUNG
 
     def charge(self, seconds: float) -> None:
         """Count the seconds until now as taken."""

@@ -7,10 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import h11
+import trio
 from hypercorn.events import RawData
 from hypercorn.protocol.events import Response
 from hypercorn.protocol.h11 import H2ProtocolAssumedError, H11Protocol
 
+from web.http.transport.frame_budget import FrameBudget
 from web.http.transport.http2 import Http2Protocol
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 TURN_EVENTS = 16
 """Events that are handled in one turn at most: pieces of a body.  A request begins a turn of its own."""
 
+
+CRUMB = 16
+"""Bytes of a piece of a body from which on it brings something: most of a smaller one is what stands around it."""
 
 _ODD_LINE = re.compile(rb"(?<!\r)\n|\n[ \t]")
 """Matches the end of a line without its CR, and a line that goes on in the next: some parsers see other lines there."""
@@ -44,6 +49,7 @@ class H11Connection(h11.Connection):
     def __init__(self, server: ServerContext) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=server.config.h11_max_incomplete_size)
         self._left = 0
+        self._budget = FrameBudget(trio.current_time())
         self.is_cut = self.is_doubtful = False
 
     def begin_turn(self) -> None:
@@ -56,7 +62,11 @@ class H11Connection(h11.Connection):
             super().receive_data(data)
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Return the next event; none comes behind the last request, nor when the turn is over."""
+        """Return the next event; none comes behind the last request, nor when the turn is over.
+
+        Raises:
+            h11.RemoteProtocolError: what came is wrong, or it is a body in crumbs without an end.
+        """
         if self.their_state is h11.MUST_CLOSE:
             return h11.NEED_DATA
         if self._left <= 0:
@@ -71,6 +81,8 @@ class H11Connection(h11.Connection):
             head = before[: len(before) - len(self.trailing_data[0])]
             framings = {name for name, _ in event.headers} & {b"content-length", b"transfer-encoding"}
             self.is_doubtful = len(framings) > 1 or _ODD_LINE.search(head) is not None
+        elif isinstance(event, h11.Data) and len(event.data) < CRUMB and not self._budget.take(1, trio.current_time()):
+            raise h11.RemoteProtocolError("a body in too many crumbs", error_status_hint=400)
         return event
 
 

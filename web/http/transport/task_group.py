@@ -9,7 +9,7 @@ its connection, or of the protocol.  There is no other way to end a request, so 
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     from web.http.transport.idle_timer import IdleTimer
     from web.http.transport.loop_share import LoopShare
+
+SHORT_ANSWER = 3
+"""Messages of an answer that is sent as a whole: its head, its body, and the end.  Who sends more streams."""
 
 _log = logging.getLogger("cede.web")
 
@@ -52,7 +55,7 @@ class ConnectionTaskGroup(TaskGroup):
 
     Args:
         idle_timer: of the connection.
-        share: which the requests' time counts for, until they begin to answer.
+        share: which the requests' time counts for, until each is answered, or streams its answer.
     """
 
     def __init__(self, idle_timer: IdleTimer, share: LoopShare) -> None:
@@ -78,6 +81,7 @@ class ConnectionTaskGroup(TaskGroup):
         request = RequestScope()
         scope["state"]["request_scope"] = request  # the request's own copy of the state
         self._requests.add(request)
+        self._share.begin(request)
         self._idle_timer.stop()
         to_app: trio.MemorySendChannel[ASGIReceiveEvent]
         to_app, messages = trio.open_memory_channel(config.max_app_queue_size)
@@ -104,21 +108,19 @@ class ConnectionTaskGroup(TaskGroup):
         send: Callable[[ASGISendEvent | None], Awaitable[None]],
     ) -> None:
         """Run one request, and tell the protocol when it has ended."""
-        answers = False
+        sent = 0
 
         async def send_message(message: ASGISendEvent) -> None:
-            nonlocal answers
-            if not answers:
-                answers = True
-                answer.enter_context(self._share.answering())
+            nonlocal sent
+            sent += 1
             await trio.lowlevel.checkpoint_if_cancelled()  # there is none while the protocol makes bytes
             await send(message)
 
         try:
-            with messages, ExitStack() as answer, request.cancel_scope:
+            with messages, request.cancel_scope:
                 try:
                     served = app(scope, messages.receive, send_message, trio.to_thread.run_sync, trio.from_thread.run)
-                    await self._share.charged(served, lambda: answers)
+                    await self._share.charged(served, lambda: sent > SHORT_ANSWER)
                 except BaseException as error:
                     _log_failure(error)
                     clear_tracebacks(error)
@@ -127,6 +129,7 @@ class ConnectionTaskGroup(TaskGroup):
             pass  # it is in the log; Cancelled goes on
         finally:
             self._requests.discard(request)
+            self._share.end(request)
             try:
                 await send(None)
             finally:

@@ -8,30 +8,30 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from web.http.transport.loop_share import CREDIT, REST, LoopShare
+from web.http.transport.loop_share import CREDIT, REST, YOUNG, LoopShare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trio.testing import MockClock
 
 
-@pytest.fixture
-def share() -> Iterator[LoopShare]:
-    """Beside something that is being answered."""
+def beside_a_stream() -> LoopShare:
+    """A share of a loop on which something has been answered for long."""
     share = LoopShare()
-    with share.answering():
-        yield share
+    share.begin("stream")
+    return share
 
 
-async def test_each_second_that_is_taken_is_followed_by_its_rest(share: LoopShare, autojump_clock: MockClock) -> None:
+async def test_each_second_that_is_taken_is_followed_by_its_rest(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
+    await trio.sleep(YOUNG)
     for _ in range(100):
         await share.turn()
         share.charge(1)
     assert trio.current_time() == pytest.approx(99 * (1 + REST), abs=1.1)
 
 
-async def test_who_takes_less_than_a_share_never_waits(share: LoopShare, autojump_clock: MockClock) -> None:
+async def test_who_takes_less_than_a_share_never_waits(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
     for number in range(100):
         before = trio.current_time()
         await share.turn()
@@ -40,7 +40,8 @@ async def test_who_takes_less_than_a_share_never_waits(share: LoopShare, autojum
         await trio.sleep(CREDIT)
 
 
-async def test_a_pause_earns_no_more_than_a_credit(share: LoopShare, autojump_clock: MockClock) -> None:
+async def test_a_pause_earns_no_more_than_a_credit(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
     await trio.sleep(10**6)
     share.charge(1)
     before = trio.current_time()
@@ -48,9 +49,9 @@ async def test_a_pause_earns_no_more_than_a_credit(share: LoopShare, autojump_cl
     assert trio.current_time() - before == pytest.approx(REST - CREDIT)
 
 
-async def test_turns_come_in_order_and_one_for_each_who_waits(share: LoopShare, autojump_clock: MockClock) -> None:
+async def test_turns_come_in_order_and_one_for_each_who_waits(autojump_clock: MockClock) -> None:
     """A connection with much to handle has one turn for each of its neighbour's."""
-    order = list[str]()
+    share, order = beside_a_stream(), list[str]()
 
     async def handle(name: str, count: int) -> None:
         for _ in range(count):
@@ -59,15 +60,36 @@ async def test_turns_come_in_order_and_one_for_each_who_waits(share: LoopShare, 
             share.charge(1)
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(handle, "flood", 100)
-        await wait_all_tasks_blocked()
-        for name in "abc":
-            nursery.start_soon(handle, name, 3)
-            await wait_all_tasks_blocked()
-    assert "".join(name[0] for name in order)[:13].replace("f", "") == "abcabcabc", order[:20]
+        for name, count in (("flood", 100), ("a", 3), ("b", 3), ("c", 3)):
+            nursery.start_soon(handle, name, count)
+    rounds = [sorted(order[place : place + 4]) for place in (0, 4, 8)]
+    assert rounds == [["a", "b", "c", "flood"]] * 3
 
 
-async def test_who_leaves_while_it_waits_takes_no_turn(share: LoopShare, autojump_clock: MockClock) -> None:
+async def test_where_nobody_is_answered_for_long_there_is_no_rest(autojump_clock: MockClock) -> None:
+    """Short requests alone have all of the loop; who has waited for the model for a while is left its part."""
+    share = LoopShare()
+    for number in range(100):
+        share.begin(number)
+        await share.turn()
+        share.charge(1)
+        share.end(number)
+    assert trio.current_time() == 0
+    share.begin("long")
+    await share.turn()
+    await trio.sleep(YOUNG)
+    await share.turn()
+    assert trio.current_time() > 100 * REST
+    share.charge(1)
+    share.end("long")
+    before = trio.current_time()
+    await share.turn()
+    assert trio.current_time() == before
+
+
+async def test_who_leaves_while_it_waits_takes_no_turn(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
+    await trio.sleep(YOUNG)
     share.charge(100)
     with trio.move_on_after(1) as scope:
         await share.turn()
@@ -75,7 +97,8 @@ async def test_who_leaves_while_it_waits_takes_no_turn(share: LoopShare, autojum
     await share.turn()
 
 
-async def test_the_steps_of_a_task_count_and_its_waits_do_not(share: LoopShare, mock_clock: MockClock) -> None:
+async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockClock) -> None:
+    share = beside_a_stream()
 
     async def work() -> str:
         mock_clock.jump(2)  # a step that takes so long
@@ -106,8 +129,8 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(share: LoopShare, 
         await waited.wait()
 
 
-async def test_what_is_over_counts_no_more(share: LoopShare, mock_clock: MockClock) -> None:
-    over = False
+async def test_what_is_over_counts_no_more(mock_clock: MockClock) -> None:
+    share, over = beside_a_stream(), False
 
     async def answer() -> None:
         nonlocal over
@@ -120,8 +143,8 @@ async def test_what_is_over_counts_no_more(share: LoopShare, mock_clock: MockClo
     await share.turn()
 
 
-async def test_a_task_is_cancelled_and_fails_as_it_does_without(share: LoopShare, autojump_clock: MockClock) -> None:
-    seen = list[str]()
+async def test_a_task_is_cancelled_and_fails_as_it_does_without(autojump_clock: MockClock) -> None:
+    share, seen = LoopShare(), list[str]()
 
     async def wait() -> None:
         try:
@@ -140,15 +163,3 @@ async def test_a_task_is_cancelled_and_fails_as_it_does_without(share: LoopShare
     assert seen == ["cancelled"]
     with pytest.raises(KeyError):
         await share.charged(fail())
-
-
-async def test_where_nothing_is_answered_any_more_nobody_rests(autojump_clock: MockClock) -> None:
-    share, began = LoopShare(), trio.current_time()
-    share.charge(1000)
-    await share.turn()
-    async with trio.open_nursery() as nursery:
-        with share.answering():
-            nursery.start_soon(share.turn)
-            await trio.sleep(5)
-            assert len(nursery.child_tasks) == 1
-    assert trio.current_time() - began == 5

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.live.h2_client import H2Client
 from tests.live.server import PATIENCE
 from tests.unit.web.http.transport.guarded import CHUNK, get_request, happens, read_answers, serving
-from web.limits import MAX_UNHANDLED
+from web.limits import FRAME_BURST, MAX_UNHANDLED
 
 Hangup = Callable[[trio.SocketStream], Awaitable[None]]
 
@@ -132,6 +132,14 @@ async def test_body_in_crumbs_is_not_mistaken_for_a_pipeline() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stream.send_all, (b"40\r\n" + bytes(64) + b"\r\n") * crumbs + b"0\r\n\r\n")
             assert await read_answers(stream, 1) == [(200, str(64 * crumbs).encode())]
+
+
+async def test_a_body_in_crumbs_without_an_end_is_refused() -> None:
+    """Each costs as much as a whole body; what is left of it when its client has gone would be worked off for long."""
+    async with serving() as server, await server.connect() as stream:
+        await stream.send_all(b"POST /measure HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n")
+        await stream.send_all(b"1\r\n \r\n" * (FRAME_BURST + 500))
+        assert (await read_answers(stream, 1))[0][0] == 400
 
 
 @pytest.mark.parametrize(
