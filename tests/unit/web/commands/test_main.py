@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,7 +17,6 @@ from web.commands.options.definitions import DEFINITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LONG = "x" * 100_000
 SHORT = 3000
@@ -119,3 +119,35 @@ def test_an_error_steers_no_terminal() -> None:
     shown = CliRunner().invoke(main, ["pull", "nothing\x1b[2J\rhere"]).output
     assert "\\x1b[2J\\rhere" in shown
     assert shown.replace("\n", "").isprintable()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+@pytest.mark.parametrize("arguments", [["config"], ["--help"], ["completion", "bash"]])
+def test_an_output_that_is_full_is_a_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "web", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0] == "Error: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_the_program_is_imported_ends_it_quietly() -> None:
+    script = """
+import sys
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == "web.commands.serve":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, CtrlC())
+from web.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_file_of_keys_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "gone" / "keys"
+    shown = CliRunner().invoke(main, ["keys", "add", "ann", "--api-key-file", str(file)])
+    assert shown.output == f"Error: {file}: No such file or directory\n"
