@@ -21,12 +21,14 @@ api_key_file = option_flag("api-key-file", required=True, help="As given to `ser
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _told(file: Path) -> Iterator[None]:
     """Let what is wrong with a file be said without a traceback."""
     try:
         yield
-    except (CedeError, OSError) as error:
+    except CedeError as error:
         raise click.ClickException(str(error)) from None
+    except OSError as error:
+        raise click.ClickException(f"{file}: {error.strerror}") from None
 
 
 @click.group(short_help="Look after a file of API keys.")
@@ -67,7 +69,7 @@ def add(
     from web.access.key_file import KeyFile
 
     limits = KeyLimits(requests, queue_share, tokens_per_minute, weight)
-    with _told():
+    with _told(api_key_file):
         click.echo(KeyFile(api_key_file).add(name, limits=limits, admin=admin))
 
 
@@ -77,7 +79,7 @@ def list_keys(api_key_file: Path) -> None:
     """List the keys by their names, with their limits."""
     from web.access.key_file import KeyFile
 
-    with _told():
+    with _told(api_key_file):
         for key in KeyFile(api_key_file).keys():
             click.echo("  ".join([key.name, *_words(key)]))
 
@@ -89,7 +91,7 @@ def remove(name: str, api_key_file: Path) -> None:
     """Take the key of NAME out of the file."""
     from web.access.key_file import KeyFile
 
-    with _told():
+    with _told(api_key_file):
         left = KeyFile(api_key_file).remove(name)
     click.echo(f"{left} left" if left else "none is left: a server that reads the file again serves nobody by it")
 

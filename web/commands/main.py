@@ -5,6 +5,7 @@ Torch is not imported before `main` has set what the libraries below it read onc
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,10 @@ def _errors_on_their_lines() -> Iterator[None]:
         if isinstance(error, click.FileError):
             vars(error)["ui_filename"] = printable(shortened(error.ui_filename))
         raise
+    except OSError as error:  # of what is written to; each command tells of those of its own files
+        if error.errno != errno.ENOSPC:
+            raise
+        raise click.ClickException(error.strerror) from None
 
 
 def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:

@@ -145,6 +145,14 @@ def _sampled(request: GenerationRequest) -> Json:
     return {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
 
 
+def _own_stored(body: ResponseBody, history: History, key: str) -> list[Json]:
+    """Return a body's own items as they are stored.  Raises RequestError if its conversation has one of their ids."""
+    own = stored_items(_resolved(body, history), key)
+    if history.is_conversation:
+        check_ids([*(item.id for item in history.before.items), *(item["id"] for item in own)])
+    return own
+
+
 def prepare(
     body: ResponseBody,
     history: History,
@@ -169,9 +177,7 @@ def prepare(
     _check_consistency(body, store=store, can_store=can_store)
     key = uuid.uuid4().hex
     offered, ids, prompt = _prompt(body, history, model)
-    own = stored_items(_resolved(body, history), key)
-    if history.is_conversation:
-        check_ids([*(item.id for item in history.before.items), *(item["id"] for item in own)])
+    own = _own_stored(body, history, key)
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
     request = GenerationRequest(
         id=f"resp_{key}",

@@ -109,8 +109,10 @@ def body_of(prompt: str, given: dict[str, Any]) -> Json:
 def _schema(path: Path) -> Any:  # noqa: ANN401
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"--json: {path}: {error}") from None
+    except OSError as error:
+        raise click.UsageError(f"--json: {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise click.UsageError(f"--json: {path}: is no JSON: {error}") from None
 
 
 def _prompt(words: tuple[str, ...]) -> str:

@@ -164,3 +164,35 @@ def test_the_libraries_below_torch_are_told_what_to_keep_before_it_is_imported(a
 def test_so_they_are_by_a_benchmark_of_the_engine_whose_threads_spin_for_a_shorter_while() -> None:
     told = environment_of_torch("import bench.engine.models.open_models")
     assert told == TOLD | {"GOMP_SPINCOUNT": "1000"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk here that is always full")
+@pytest.mark.parametrize("arguments", [["config"], ["--help"], ["completion", "bash"]])
+def test_an_output_that_is_full_is_a_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "web", *arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode != 0
+    assert done.stderr.splitlines()[0] == "Error: No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_while_the_program_is_imported_ends_it_quietly() -> None:
+    script = """
+import sys
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == "web.commands.serve":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, CtrlC())
+from web.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_file_of_keys_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "gone" / "keys"
+    shown = CliRunner().invoke(main, ["keys", "add", "ann", "--api-key-file", str(file)])
+    assert shown.output == f"Error: {file}: No such file or directory\n"
