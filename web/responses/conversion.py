@@ -157,9 +157,7 @@ def prepare(
     _check_consistency(body, store=store, can_store=can_store)
     key = uuid.uuid4().hex
     offered, ids, prompt = _prompt(body, history, model)
-    own = stored_items(_resolved(body, history), key)
-    if history.conversation is not None:
-        check_ids([*json.loads(history.conversation), *own])
+    own = _stored(body, history, key)
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
     request = GenerationRequest(
         id=f"resp_{key}",
@@ -194,6 +192,14 @@ def prepare(
         previous=body.previous_response_id,
         input=own,
     )
+
+
+def _stored(body: PromptBody, history: History, key: str) -> list[Json]:
+    """Return a body's own items as they are stored, none of which has the id of one that the conversation has."""
+    own = stored_items(_resolved(body, history), key)
+    if history.conversation is not None:
+        check_ids([*json.loads(history.conversation), *own])
+    return own
 
 
 def _most_tokens(body: ResponseBody, room: int) -> int | None:

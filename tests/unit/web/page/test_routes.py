@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.engine import FakeEngine, as_engine
-from tests.fakes.served_model import FakeModel
 from tests.unit.web.openapi.documents import make
 from web.access.api_keys import KeyRing
 from web.access.key_file import read_keys
@@ -24,7 +23,9 @@ async def test_a_browser_gets_the_page() -> None:
 
 
 async def test_a_model_without_a_chat_template_has_no_chat() -> None:
-    app = create_app(as_engine(FakeEngine(model=FakeModel(chat=None))))
+    engine = FakeEngine()
+    engine.model.chat = None
+    app = create_app(as_engine(engine))
     page = await (await app.test_client().get("/", headers=HTML)).get_data(as_text=True)
     assert 'data-views="live"' in page
 
