@@ -10,10 +10,10 @@ from pydantic import BeforeValidator, Field
 from runtime.errors import RequestError
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import MinP, Penalty, RepetitionPenalty, Seed, Stop, Temperature, TopK, TopP
-from web.bodies.passed_over import OLLAMA, names_in
 from web.bodies.strict_model import StrictModel
 from web.generation.sampling import sampling_params
 from web.limits import MAX_INTEGER
+from web.passed_over import OLLAMA, names_in
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel

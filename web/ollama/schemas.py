@@ -22,11 +22,11 @@ from web.bodies.fields import (
     TopLogprobs,
     list_or_text,
 )
-from web.bodies.passed_over import OLLAMA, names_in
 from web.bodies.strict_model import StrictModel, parse_model, refuse_unsupported, unknown_fields
 from web.control.fields import ControlFields
 from web.limits import MAX_CALLS, MAX_INPUTS, MAX_INTEGER, MAX_MESSAGES, MAX_TOOLS
 from web.ollama.options import IGNORED_OPTIONS, UNSUPPORTED_OPTIONS, Options
+from web.passed_over import OLLAMA, names_in
 
 BodyT = TypeVar("BodyT", bound="ModelOptions")
 

@@ -34,10 +34,10 @@ from web.bodies.fields import (
     TopLogprobs,
     TopP,
 )
-from web.bodies.passed_over import CHAT, names_in
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.control.fields import ControlFields
 from web.generation.grammar_fields import GrammarFields
+from web.passed_over import CHAT, names_in
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")
 

@@ -145,14 +145,6 @@ def _sampled(request: GenerationRequest) -> Json:
     return {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
 
 
-def _own_stored(body: ResponseBody, history: History, key: str) -> list[Json]:
-    """Return a body's own items as they are stored.  Raises RequestError if its conversation has one of their ids."""
-    own = stored_items(_resolved(body, history), key)
-    if history.is_conversation:
-        check_ids([*(item.id for item in history.before.items), *(item["id"] for item in own)])
-    return own
-
-
 def prepare(
     body: ResponseBody,
     history: History,
@@ -177,7 +169,7 @@ def prepare(
     _check_consistency(body, store=store, can_store=can_store)
     key = uuid.uuid4().hex
     offered, ids, prompt = _prompt(body, history, model)
-    own = _own_stored(body, history, key)
+    own = _stored(body, history, key)
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
     request = GenerationRequest(
         id=f"resp_{key}",
@@ -212,6 +204,14 @@ def prepare(
         previous=body.previous_response_id,
         input=own,
     )
+
+
+def _stored(body: PromptBody, history: History, key: str) -> list[Json]:
+    """Return a body's own items as they are stored, none of which has the id of one that the conversation has."""
+    own = stored_items(_resolved(body, history), key)
+    if history.conversation is not None:
+        check_ids([*json.loads(history.conversation), *own])
+    return own
 
 
 def _most_tokens(body: ResponseBody, room: int) -> int | None:

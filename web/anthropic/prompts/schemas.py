@@ -26,10 +26,10 @@ from web.bodies.fields import (
     TopK,
     TopP,
 )
-from web.bodies.passed_over import ANTHROPIC, names_in
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.control.fields import ControlFields
 from web.limits import MAX_INTEGER, MAX_MESSAGES, MAX_PARTS, MAX_STOP_STRINGS, MAX_TOOLS
+from web.passed_over import ANTHROPIC, names_in
 
 
 class Message(StrictModel):

@@ -32,10 +32,10 @@ from web.bodies.fields import (
     text_or_parts,
     type_tag,
 )
-from web.bodies.passed_over import RESPONSES, names_in
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.control.fields import ControlFields
 from web.limits import MAX_INTEGER, MAX_TOOLS
+from web.passed_over import RESPONSES, names_in
 from web.responses.input.items import MAX_ITEMS, InputItem
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, Role, Tool, ToolCall, Turn
 from runtime.chat.template import ChatTemplate
-from tests.models.chat import templates
+from tests.models.chat import strict_templates, templates
 
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 STRICT = ("QWEN_35", "GEMMA_2", "GEMMA_3", "MISTRAL_STRICT")
-ALL = sorted(name for name, text in vars(templates).items() if name.isupper() and name[0] != "_" and "{%" in text)
-CHATS = {name: Chat(ChatTemplate(getattr(templates, name), NAMES)) for name in ALL}
+SOURCES = vars(templates) | vars(strict_templates)
+ALL = sorted(name for name, text in SOURCES.items() if name.isupper() and name[0] != "_" and "{%" in text)
+CHATS = {name: Chat(ChatTemplate(SOURCES[name], NAMES)) for name in ALL}
 TOOL = Tool("f", "Does.", {"type": "object", "properties": {"a": {"type": "string"}}})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.fakes.engine import FakeEngine, as_engine
-from tests.fakes.served_model import FakeModel
 from tests.unit.web.openapi.documents import make
 from web.access.api_keys import KeyRing
 from web.access.key_file import read_keys
