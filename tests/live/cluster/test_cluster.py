@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import psutil
@@ -44,6 +46,21 @@ def test_a_streaming_chat_is_answered_and_counted(cluster: Cluster) -> None:
     assert status == 200
     assert answer["choices"][0]["message"]["content"] == stream.text
     assert answer["usage"]["completion_tokens"] == 12
+
+
+def test_what_a_rebound_name_or_a_page_of_another_origin_asks_is_refused(cluster: Cluster) -> None:
+    connection = http.client.HTTPConnection(*cluster.address, timeout=PATIENCE)
+    with closing(connection):
+        for headers, status in (
+            ({}, 200),
+            ({"host": "rebound.example"}, 403),
+            ({"origin": "http://page.example"}, 403),
+            ({"host": "localhost"}, 200),
+        ):
+            connection.request("GET", "/v1/models", headers=headers)
+            response = connection.getresponse()
+            response.read()
+            assert response.status == status
 
 
 def test_what_is_wrong_with_a_request_is_said_by_the_worker(cluster: Cluster) -> None:
