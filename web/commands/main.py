@@ -115,7 +115,7 @@ def _errors_on_their_lines() -> Iterator[None]:
     except OSError as error:  # of what is written to; each command tells of those of its own files
         if error.errno != errno.ENOSPC:
             raise
-        raise click.ClickException(error.strerror) from None
+        raise click.ClickException(error.strerror or str(error)) from None
 
 
 def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:

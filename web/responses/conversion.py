@@ -209,8 +209,8 @@ def prepare(
 def _stored(body: PromptBody, history: History, key: str) -> list[Json]:
     """Return a body's own items as they are stored, none of which has the id of one that the conversation has."""
     own = stored_items(_resolved(body, history), key)
-    if history.conversation is not None:
-        check_ids([*json.loads(history.conversation), *own])
+    if history.is_conversation:
+        check_ids([*(item.id for item in history.before.items), *(item["id"] for item in own)])
     return own
 
 

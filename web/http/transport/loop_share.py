@@ -3,8 +3,8 @@
 Everybody's tokens go through one event loop, and the model's thread waits for the interpreter whenever the loop is
 busy.  Trio runs all tasks that are ready in each pass: connections with something to handle would have as many turns
 as there are of them to a stream's one.  So connections handle what they received in turns, of a bounded number of
-frames or one request; the time that this takes of the loop is measured, with that of the requests until they have answered or
-stream; and when it was more than a share, the next turn waits.
+frames or one request; the time that this takes of the loop is measured, with that of the requests until they have
+answered or stream; and when it was more than a share, the next turn waits.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ async def test_a_browser_gets_the_page() -> None:
 
 async def test_a_model_without_a_chat_template_has_no_chat() -> None:
     engine = FakeEngine()
-    engine.model = FakeModel(chat=None)
+    engine.model.chat = None
     app = create_app(as_engine(engine))
     page = await (await app.test_client().get("/", headers=HTML)).get_data(as_text=True)
     assert 'data-views="live"' in page
