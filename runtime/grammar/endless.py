@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 Node = dict[str, Any]
 
@@ -74,7 +74,7 @@ def _objects(root: Mapping[str, Any]) -> Iterator[Node]:
             waiting += part
 
 
-def _needs(root: Mapping[str, Any], node: Node) -> Iterator[list[Mapping[str, Any]]]:
+def _needs(root: Mapping[str, Any], node: Node) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Yield lists of which one member each has to end, so that the node does."""
     if "enum" in node or "const" in node:
         return

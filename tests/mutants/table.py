@@ -6,7 +6,7 @@ from tests.mutants import bursts, grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, weights
+from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, turns, weights
 from tests.mutants.web import detached, transport
 
 MUTANTS = (
@@ -35,4 +35,5 @@ MUTANTS = (
     *requests.MUTANTS,
     *knowledge.MUTANTS,
     *spare_time.MUTANTS,
+    *turns.MUTANTS,
 )
