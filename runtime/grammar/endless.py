@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from runtime.errors import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 Node = dict[str, Any]
 
@@ -74,11 +74,7 @@ def _objects(root: Mapping[str, Any]) -> Iterator[Node]:
             waiting += part
 
 
-def _nodes(values: object) -> list[Mapping[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
-def _needs(root: Mapping[str, Any], node: Node) -> Iterator[list[Mapping[str, Any]]]:
+def _needs(root: Mapping[str, Any], node: Node) -> Iterator[Sequence[Mapping[str, Any]]]:
     """Yield lists of which one member each has to end, so that the node does."""
     if "enum" in node or "const" in node:
         return
@@ -88,10 +84,12 @@ def _needs(root: Mapping[str, Any], node: Node) -> Iterator[list[Mapping[str, An
         alternatives = node.get(keyword)
         if isinstance(alternatives, list) and alternatives and all(isinstance(item, dict) for item in alternatives):
             yield alternatives
-    yield from ([item] for item in _nodes(node.get("allOf")))
+    together = node.get("allOf")
+    yield from ([item] for item in (together if isinstance(together, list) else ()) if isinstance(item, dict))
     properties, required = node.get("properties"), node.get("required")
     if node.get("type") == "object" and isinstance(properties, dict) and isinstance(required, list):
-        yield from ([inner] for inner in _nodes([properties.get(name) for name in required if isinstance(name, str)]))
+        wanted = (properties.get(name) for name in required if isinstance(name, str))
+        yield from ([inner] for inner in wanted if isinstance(inner, dict))
     items, least = node.get("items"), node.get("minItems")
     if node.get("type") == "array" and isinstance(items, dict) and isinstance(least, int) and least > 0:
         yield [items]

@@ -6,7 +6,7 @@ from tests.mutants import bursts, grammars, manager, observers, slots, steps
 from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
-from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, weights
+from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, turns, weights
 from tests.mutants.web import calls, detached, stored, transport
 
 MUTANTS = (
@@ -37,4 +37,5 @@ MUTANTS = (
     *spare_time.MUTANTS,
     *stored.MUTANTS,
     *calls.MUTANTS,
+    *turns.MUTANTS,
 )
