@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 import threading
@@ -12,6 +13,7 @@ from web.logs.handler import LineHandler
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TextIO
 
 logger = logging.getLogger("cede.web")
 
@@ -29,7 +31,7 @@ def log_to_stderr(level: str, log_format: str, environment: Mapping[str, str]) -
     Returns:
         What writes it, and can say something on the standard output.
     """
-    handler = LineHandler(log=sys.stderr.fileno(), output=sys.stdout.fileno())
+    handler = LineHandler(log=_descriptor(sys.stderr, 2), output=_descriptor(sys.stdout, 1))
     handler.setFormatter(choose_formatter(log_format, environment, on_terminal=sys.stderr.isatty()))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(True)
@@ -46,6 +48,14 @@ def choose_formatter(log_format: str, environment: Mapping[str, str], *, on_term
         return json_formatter()
     colours = on_terminal and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
     return text_formatter(on_terminal=on_terminal, colours=colours)
+
+
+def _descriptor(stream: TextIO, standard: int) -> int:
+    """Return a stream's descriptor, or the standard one where it has none, as in a program that calls commands."""
+    try:
+        return stream.fileno()
+    except io.UnsupportedOperation:
+        return standard
 
 
 def _log_ignored(why: sys.UnraisableHookArgs) -> None:

@@ -90,6 +90,13 @@ MUTANTS = (
         ("tests/unit/runtime/kv/disk/test_tier.py",),
     ),
     Mutant(
+        "the end waits for a disk that takes nothing",
+        "actors/kv/opening.py",
+        "        if after.suspended or (queued and ",
+        "        if after.suspended or (queued < 0 and ",
+        ("tests/unit/actors/kv/test_prefix_cache_saving.py",),
+    ),
+    Mutant(
         "a prefix is copied without asking whether it is still there (seed 5)",
         "actors/kv/moves.py",
         "        if not self._has_prefix(record, command):\n",

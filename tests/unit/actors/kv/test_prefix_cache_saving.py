@@ -184,6 +184,40 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
         assert cache.tiers.disk.held(keys) == set(keys)
 
 
+async def test_the_end_leaves_a_disk_that_does_not_answer_however_long_it_may_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    may_write = threading.Event()
+
+    def write_temporary(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401
+        assert may_write.wait(PATIENCE)
+        return block_files.write_temporary(*args, **kwargs)
+
+    turns: list[float] = []
+    flush = DiskTier.flush
+
+    def counted(disk: DiskTier, timeout: float) -> int:
+        turns.append(timeout)
+        return flush(disk, timeout)
+
+    monkeypatch.setattr(DiskTier, "flush", counted)
+    monkeypatch.setattr(opening, "STALL_SECONDS", 0.01)
+    monkeypatch.setattr("runtime.kv.disk.writer.MAX_LAST_WRITE_SECONDS", 0.01)
+    monkeypatch.setattr("runtime.kv.disk.blocks.write_temporary", write_temporary)
+    kv: Any = SimpleNamespace(row_shape=(1, 2, 1, 8), dtype=torch.float32, bytes_per_token=64, rings=None)
+    options = TierOptions(ram=2**20, folder=tmp_path / "kv", flush_seconds=1.0)
+    async with open_prefix_cache(options, CacheConfig(), CHECKPOINT, FINGERPRINT, kv) as cache:
+        tokens = text(BLOCK_TOKENS, 1)
+        block = SlotBlock(block_keys(cache.root, tokens)[0], cache.root, 0, tuple(tokens))
+        cache.keep(0, block, torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
+    may_write.set()
+    assert turns == [0.01]
+    assert caplog.messages == [
+        "not all KV was written to disk in time",
+        "the disk does not answer, and a KV block is left half written",
+    ]
+
+
 @simulated(seeds=1)
 async def test_a_disk_that_takes_nothing_for_long_does_not_fill_the_memory_with_names() -> None:
     disk = FakeDisk(room=0)

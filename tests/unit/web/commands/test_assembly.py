@@ -28,7 +28,8 @@ NUMBERS = [
     for definition in DEFINITIONS.values()
     if definition.kind in (int, float) and definition.section != "Sampling of requests that do not say"
     if definition.group not in (Diagnostics, Cluster)
-    if definition.key != "tensor-parallel"  # by which the model has to be divisible
+    # By the first the model has to be divisible, and the second is bound before there are options.
+    if definition.key not in ("tensor-parallel", "port")
 ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from web.logs.handler import LineHandler
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PATIENCE = 20.0  # seconds, which only a failing test uses up
 LOST = "%d lines of the log were lost: its reader stalled"
 
 
@@ -38,6 +40,7 @@ class Stream:
         """Read what was in the pipe, and all lines up to this one."""
         data = b""
         while not data.endswith(until.encode() + b"\n"):
+            assert select.select([self._reader], [], [], PATIENCE)[0], data[self.full :]
             data += os.read(self._reader, 4096)
         return data[self.full :].decode().splitlines()
 

@@ -6,6 +6,11 @@ export class Unreachable extends Error {}
 export const SILENT = "The server does not answer.";
 export const BROKEN = "The connection to the server broke off before all had come.";
 
+/** An error's message for who chats, and what to do about it. */
+export function inWords(error) {
+  return error instanceof Unreachable ? `${error.message} What is here is kept; Retry asks again.` : error.message;
+}
+
 /** What a promise of `fetch`, or of a response, gives.  Throws Unreachable with the message where the network fails. */
 export async function reached(promise, message) {
   try {

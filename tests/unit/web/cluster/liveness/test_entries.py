@@ -129,5 +129,5 @@ async def test_the_log_says_what_was_forgotten_and_once_that_discovery_is_away(
         await trio.sleep(10 * LOOK_EVERY)
     assert member.found == []
     said = [record.getMessage() for record in caplog.records]
-    assert [line.split()[1] for line in said] == ["had", "cannot", "cannot"]
+    assert [line.split()[1] for line in said] == ["of", "cannot", "cannot"]
     nursery.cancel_scope.cancel()

@@ -5,7 +5,7 @@
 /** @import { Settings } from "./settings.js" */
 /** @import { Turn, TurnEvent } from "./turn.js" */
 
-import { Unreachable } from "../../shared/reached.js";
+import { inWords, Unreachable } from "../../shared/reached.js";
 import { readEvents } from "../../shared/sse.js";
 import { makeConversation, openCalls, pathOf, withChanged, withChosen, withTurn } from "./conversation.js";
 import { findReceipts } from "./receipt.js";
@@ -341,10 +341,6 @@ export class ChatSession {
   #publish() {
     for (const listener of this.#listeners) listener();
   }
-}
-
-function inWords(error) {
-  return error instanceof Unreachable ? `${error.message} What is here is kept; Retry asks again.` : error.message;
 }
 
 async function* dataOf(response) {
