@@ -18,7 +18,7 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.config_file import CONFIG_VARIABLE
 from web.commands.options.definitions import DEFINITIONS
 from web.commands.options.flags import config_file, option_flags
-from web.commands.serve import begin_log, said_behind
+from web.commands.serve import begin_log, listening_place, said_behind
 from web.commands.worker import WITH_PARENT
 from web.options import Listening
 from web.process.signals import exit_on_signals
@@ -48,11 +48,12 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
-        with tempfile.TemporaryDirectory(prefix="cede-cluster-") as folder:
+        # The port is had from now on, and the front door listens on it once a worker is there.
+        with listening_place(chosen) as (place, *_), tempfile.TemporaryDirectory(prefix="cede-cluster-") as folder:
             environment = child_environment(chosen, None if config_file(ctx) is None else str(config_file(ctx)))
             if chosen["discovery"].value == "file" and chosen["discovery-dir"].value is None:
                 environment["CEDE_DISCOVERY_DIR"] = folder
-            door = Listening(chosen["host"].value, chosen["port"].value)
+            door = Listening(chosen["host"].value, place.getsockname()[1])
             _run(programs(environment, workers, door, chosen["grace"].value), log)
 
 

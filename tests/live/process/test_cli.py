@@ -103,8 +103,10 @@ def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported(arguments
     assert says in refused_without_torch("serve", "--port", "0", *arguments)
 
 
-@pytest.mark.parametrize("name", ["serve", "worker"])
+@pytest.mark.parametrize("name", ["serve", "worker", "cluster"])
 def test_a_port_in_use_is_said_before_a_model_is_looked_for(name: str) -> None:
+    if name != "serve":
+        pytest.importorskip("dynamo")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         says = refused_without_torch(name, "--port", str(port), "--model", "org/name")
