@@ -49,11 +49,11 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
 
         require_dynamo()
         # The port is had from now on, and the front door listens on it once a worker is there.
-        with listening_place(chosen) as (place, *_), tempfile.TemporaryDirectory(prefix="cede-cluster-") as folder:
+        with listening_place(chosen) as place, tempfile.TemporaryDirectory(prefix="cede-cluster-") as folder:
             environment = child_environment(chosen, None if config_file(ctx) is None else str(config_file(ctx)))
             if chosen["discovery"].value == "file" and chosen["discovery-dir"].value is None:
                 environment["CEDE_DISCOVERY_DIR"] = folder
-            door = Listening(chosen["host"].value, place.getsockname()[1])
+            door = Listening(chosen["host"].value, place[0].getsockname()[1])
             _run(programs(environment, workers, door, chosen["grace"].value), log)
 
 
