@@ -190,6 +190,8 @@ def _check_calls(turns: Sequence[Turn]) -> None:
                 raise RequestError(message, param="messages")
             del open_calls[turn.tool_call_id]
             continue
+        if turn.role == "system":  # which may stand anywhere, and is told behind the results
+            continue
         if open_calls:
             break
         open_calls = dict.fromkeys(call.id for call in turn.tool_calls)

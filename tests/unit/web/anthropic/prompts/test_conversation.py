@@ -231,3 +231,20 @@ def test_no_text_is_lost_and_roles_take_turns(messages: list[tuple[str, list[str
     said = turns(*({"role": role, "content": [text(part) for part in parts]} for role, parts in messages))
     assert "\n".join(turn.content or "" for turn in said) == "\n".join(part for _, parts in messages for part in parts)
     assert all(before.role != after.role for before, after in pairwise(said))
+
+
+def test_a_tool_that_a_search_found_is_named() -> None:
+    found = tool_result("a", [{"type": "tool_reference", "tool_name": "weather"}, text("found")])
+    *_, result = turns(assistant(tool_use("a")), user(found))
+    assert result.content == "The tool weather can be called now.\nfound"
+
+
+def test_a_system_message_may_stand_between_a_call_and_its_result() -> None:
+    said = turns(assistant(tool_use("a")), {"role": "system", "content": "be brief"}, user(tool_result("a")))
+    assert [turn.role for turn in said] == ["assistant", "system", "tool"]
+
+
+def test_examples_of_a_tool_s_input_are_in_its_description() -> None:
+    tool = {"name": "f", "description": "Does.", "input_schema": {"type": "object"}, "input_examples": [{"a": 1}]}
+    (made,) = conversation(user("hi"), tools=[tool]).tools
+    assert made.description == 'Does.\n\nExamples of its input:\n{"a": 1}'
