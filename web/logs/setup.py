@@ -49,10 +49,8 @@ def choose_formatter(log_format: str, environment: Mapping[str, str], *, on_term
 
 
 def _log_ignored(why: sys.UnraisableHookArgs) -> None:
-    error = (why.exc_type, why.exc_value, why.exc_traceback)
-    logger.error("%s: %r", why.err_msg or "Exception ignored in", why.object, exc_info=error)
+    logger.error("%s: %r", why.err_msg or "Exception ignored in", why.object, exc_info=why.exc_value)
 
 
 def _log_thread(why: threading.ExceptHookArgs) -> None:
-    error = (why.exc_type, why.exc_value, why.exc_traceback)
-    logger.error("an exception ends a thread: %s", why.thread and why.thread.name, exc_info=error)
+    logger.error("an exception ends a thread: %s", why.thread and why.thread.name, exc_info=why.exc_value)

@@ -218,8 +218,8 @@ def at(name: str, folder: Path, grace: float) -> Iterator[Server]:
         grace: seconds.
     """
     state = STATES[name]
-    flags = ("--grace", f"{grace:g}", "--log-level", "info", "--speculate", "off")
-    flags += tuple(flag.format(folder) for flag in state.flags)
+    flags = ["--grace", f"{grace:g}", "--log-level", "info", "--speculate", "off"]
+    flags += [flag.format(folder) for flag in state.flags]
     make = PipedServer if name == "a stalled log" else FreezableServer
     with ExitStack() as stack:
         os.mkfifo(folder / PIPE)

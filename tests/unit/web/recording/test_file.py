@@ -32,7 +32,7 @@ class Disk:
 
     Attributes:
         data: that was written.
-        is_closed: at the end.
+        closed: set at the end.
         is_asked: set when somebody writes.
     """
 
@@ -40,7 +40,7 @@ class Disk:
         self.data = b""
         self.room = room
         self.can_cut = can_cut
-        self.is_closed = False
+        self.closed = threading.Event()
         self.answers, self.is_asked = threading.Event(), threading.Event()
         self.answers.set()
 
@@ -68,7 +68,7 @@ class Disk:
 
     def close(self) -> None:
         """Take nothing more."""
-        self.is_closed = True
+        self.closed.set()
 
 
 def test_what_is_put_is_read_again(tmp_path: Path) -> None:
@@ -192,10 +192,10 @@ def test_the_end_waits_for_a_disk_only_so_long() -> None:
     assert disk.is_asked.wait(PATIENCE)
     assert not recording.close(0.0)
     assert recording.unwritten == 1
-    assert not disk.is_closed, "that could wait for the disk, too"
+    assert not disk.closed.is_set(), "that could wait for the disk, too"
     disk.answers.set()
     assert recording.close(PATIENCE)
-    assert disk.is_closed
+    assert disk.closed.is_set()
     assert recording.unwritten == 0
 
 
