@@ -25,6 +25,7 @@ class Stream:
     """A pipe, full from the beginning, whose reader is the test."""
 
     def __init__(self) -> None:
+        self._reader: int | None
         self._reader, self.descriptor = os.pipe()
         os.set_blocking(self.descriptor, False)
         self.full = 0
@@ -38,6 +39,7 @@ class Stream:
 
     def read(self, until: str) -> list[str]:
         """Read what was in the pipe, and all lines up to this one."""
+        assert self._reader is not None
         data = b""
         while not data.endswith(until.encode() + b"\n"):
             assert select.select([self._reader], [], [], PATIENCE)[0], data[self.full :]
@@ -46,15 +48,9 @@ class Stream:
 
     def leave(self) -> None:
         """Read no more, ever."""
-        os.close(self._reader)
-
-    def end(self) -> None:
-        """Close both ends."""
-        os.close(self.descriptor)
-        try:
-            self.leave()
-        except OSError:  # it was left
-            pass
+        if self._reader is not None:
+            os.close(self._reader)
+        self._reader = None
 
 
 @contextmanager
@@ -65,8 +61,9 @@ def logging_to(stream: Stream, handler: LineHandler) -> Iterator[logging.Logger]
     try:
         yield logger
     finally:
-        stream.end()
-        handler.flush()
+        stream.leave()
+        handler.flush()  # what is left goes nowhere
+        os.close(stream.descriptor)
 
 
 @pytest.fixture
