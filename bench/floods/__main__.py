@@ -1,4 +1,4 @@
-"""A neighbour's stream beside floods: `python -m bench.floods [--seconds 5] [--clients 2] [--kind reset --kind ping]`."""
+"""A neighbour's stream beside floods: `python -m bench.floods [--seconds 5] [--clients 2] [--kind reset]`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def main(alone: float, seconds: float, clients: int, kinds: tuple[str, ...]) -> 
         click.echo(describe(kind, impact))
         if not withstood(impact):
             worse.append(kind)
-    click.echo(f"\nbelow half of its speed, with a gap above 100 ms, or busy for more than 2 s: {', '.join(worse) or 'none'}")
+    click.echo(
+        f"\nbelow half of its speed, with a gap above 100 ms, or busy for more than 2 s: {', '.join(worse) or 'none'}"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""What floods cost a neighbour's stream: one server after the other, each with a stream and one kind of flood beside it."""
+"""What floods cost a neighbour's stream: one server after the other, each with a stream and one kind of flood."""
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -165,7 +164,7 @@ def describe(kind: str, impact: Impact) -> str:
 
 
 HEAD = """\
-| flood | events/s alone | beside | share | longest gap alone, ms | beside | busy afterwards, s | connections | MB sent |
+| flood | events/s alone | beside | share | longest gap alone, ms | beside | busy after, s | connections | MB sent |
 |---|---|---|---|---|---|---|---|---|"""
 
 

@@ -7,7 +7,7 @@ from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, weights
-from tests.mutants.web import detached, transport
+from tests.mutants.web import connections, detached, transport
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -31,6 +31,7 @@ MUTANTS = (
     *observers.MUTANTS,
     *detached.MUTANTS,
     *transport.MUTANTS,
+    *connections.MUTANTS,
     *control.MUTANTS,
     *requests.MUTANTS,
     *knowledge.MUTANTS,

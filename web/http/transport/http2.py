@@ -8,7 +8,6 @@ There is no buffer in which a response could wait or be lost.  h2 may close the 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import h2.events

@@ -82,6 +82,7 @@ class H11Connection(h11.Connection):
             framings = {name for name, _ in event.headers} & {b"content-length", b"transfer-encoding"}
             self.is_doubtful = len(framings) > 1 or _ODD_LINE.search(head) is not None
         elif isinstance(event, h11.Data) and len(event.data) < CRUMB and not self._budget.take(1, trio.current_time()):
+            self._process_error(self.their_role)
             raise h11.RemoteProtocolError("a body in too many crumbs", error_status_hint=400)
         return event
 

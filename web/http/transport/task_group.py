@@ -108,7 +108,6 @@ class ConnectionTaskGroup(TaskGroup):
         send: Callable[[ASGISendEvent | None], Awaitable[None]],
     ) -> None:
         """Run one request, and tell the protocol when it has ended."""
-
         sent = 0
 
         async def send_message(message: ASGISendEvent) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -17,6 +16,8 @@ from tests.unit.web.http.transport.guarded import get_request, is_well, serving
 from web.limits import Limits
 
 if TYPE_CHECKING:
+    import ssl
+
     from tests.unit.web.http.transport.guarded import Server
 
 KEEP_ALIVE, HANDSHAKE = 5, 60  # seconds, as Hypercorn's config has them

@@ -58,7 +58,9 @@ async def test_whoever_sends_much_for_nothing_is_told_and_cut_off(kind: str, moc
         try:
             await stream.send_all(opening)
             for piece in pieces:
-                await stream.send_all(piece.replace(b"/v1/completions", b"/wait/completio").replace(b"/health", b"/wait/h"))
+                await stream.send_all(
+                    piece.replace(b"/v1/completions", b"/wait/completio").replace(b"/health", b"/wait/h")
+                )
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
 

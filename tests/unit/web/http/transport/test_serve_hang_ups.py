@@ -134,12 +134,14 @@ async def test_body_in_crumbs_is_not_mistaken_for_a_pipeline() -> None:
             assert await read_answers(stream, 1) == [(200, str(64 * crumbs).encode())]
 
 
-async def test_a_body_in_crumbs_without_an_end_is_refused() -> None:
+async def test_a_body_in_crumbs_without_an_end_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     """Each costs as much as a whole body; what is left of it when its client has gone would be worked off for long."""
     async with serving() as server, await server.connect() as stream:
         await stream.send_all(b"POST /measure HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n")
         await stream.send_all(b"1\r\n \r\n" * (FRAME_BURST + 500))
         assert (await read_answers(stream, 1))[0][0] == 400
+        await happens((await server.app.visit()).ended)
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

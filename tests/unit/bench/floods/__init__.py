@@ -1,0 +1,1 @@
+"""Unit tests of `bench.floods`: what is sent, and how its impact is told."""
