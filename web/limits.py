@@ -143,7 +143,7 @@ FRAME_BURST = 1000
 (`web.http.transport.frame_budget`).  So a client may cancel all of its requests at a time."""
 
 FRAME_RATE = 100
-"""The same, each second: a client may cancel ten requests a second before their first byte, any number behind it."""
+"""The same, each second: a client may cancel ten requests a second before their first byte, and any number later."""
 
 HANDSHAKE_TIMEOUT = 15.0
 """Seconds for a TLS handshake."""

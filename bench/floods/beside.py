@@ -1,4 +1,4 @@
-"""What floods cost a neighbour's stream: servers one by one, each with a stream and one kind of flood beside it."""
+"""What floods cost a neighbour's stream: one server after the other, each with a stream and one kind of flood."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One flooding client: `python -m bench.floods.client KIND PORT START SECONDS`; it says in JSON what it did.
+"""One flooding client: `python -m bench.floods.client KIND PORT START SECONDS`, which says in JSON what it did.
 
 It sends to loopback alone, on one connection at a time, reads and drops what comes, and begins again where it is cut
 off: on `CONNECTIONS` connections at most, and until its time is over.

@@ -93,13 +93,15 @@ def _opened(flags: int = END_HEADERS) -> bytes:
     return OPENING + frame(HEADERS, flags, 1, POST)
 
 
-CANCEL = struct.pack(">I", 8)
-
 FLOODS = {
     "nothing": Flood(b"", lambda: iter([])),
     "reset": Flood(
         OPENING,
-        _streams(lambda n: frame(HEADERS, END_HEADERS | END_STREAM, n, HEALTH) + frame(RST_STREAM, 0, n, CANCEL)),
+        _streams(
+            lambda n: (
+                frame(HEADERS, END_HEADERS | END_STREAM, n, HEALTH) + frame(RST_STREAM, 0, n, struct.pack(">I", 8))
+            )
+        ),
     ),
     "made to reset": Flood(
         OPENING,
@@ -109,7 +111,8 @@ FLOODS = {
     "ping's answers": Flood(OPENING, _same(frame(PING, ACK, 0, bytes(8)))),
     "settings": Flood(OPENING, _same(frame(SETTINGS, 0, 0))),
     "settings that change windows": Flood(
-        OPENING, _same(b"".join(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, size)) for size in (9, 8)))
+        OPENING,
+        _same(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 9)) + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 8))),
     ),
     "empty data": Flood(_opened(), _same(frame(DATA, 0, 1))),
     "data of one byte": Flood(_opened(), _same(frame(DATA, 0, 1, b" "))),

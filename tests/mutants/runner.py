@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 MAX_CPU_SECONDS = 300  # of one command, for a mutant may spin; of a clock, since others may use the machine
 MAX_SECONDS = 1800.0  # of one command that waits, and computes nothing
-PACKAGES = ("runtime", "actors", "web", "tests")
+PACKAGES = ("runtime", "actors", "web", "bench", "tests")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "results")
 
 
 def find_catch(mutant: Mutant) -> str | None:
@@ -57,7 +58,7 @@ def copy_with(mutant: Mutant) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         copy = Path(folder)
         for package in PACKAGES:
-            shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / package, copy / package, ignore=LEFT_OUT)
         shutil.copy(ROOT / "pyproject.toml", copy)
         path = copy / mutant.path
         path.write_text(mutant.applied_to(path.read_text()))

@@ -1,11 +1,11 @@
 """The bound on what a client may send over HTTP/2 that brings no work: one account for every kind of frame.
 
-A frame costs its sender nothing and the server some ten microseconds, and a request that is reset at once a hundred
-times that: so were servers held by pings, settings, priorities, empty data (CVE-2019-9512 to 9518), by resets
-(CVE-2023-44487), and by what makes the server reset (CVE-2025-8671).  The remedy here is that of nghttp2, where each
-"glitch" takes a token of a bucket (`nghttp2_option_set_glitch_rate_limit`: 1000 at once, then 33 a second), and of
-nginx, which weighs what came against what was of use ("http2 flood detected" in ngx_http_v2.c): frames take, and what
-is answered gives back.  Frames of CONTINUATION (CVE-2024-27316) come to no end of a header; h2 bounds them.
+A frame costs its sender nothing and the server some ten microseconds, and a request that is reset at once more: so
+were servers held by pings, settings, priorities, empty data (CVE-2019-9512 to 9518), by resets (CVE-2023-44487), and by
+what makes the server reset (CVE-2025-8671).  The remedy here is that of nghttp2, where each "glitch" takes a token of a
+bucket (`nghttp2_option_set_glitch_rate_limit`: 1000 at once, then 33 a second), and of nginx, which weighs what came
+against what was of use ("http2 flood detected" in ngx_http_v2.c): frames take, and what is answered gives back.  A
+header in many frames of CONTINUATION (CVE-2024-27316) h2 bounds itself.  Over HTTP/1.1 a body in crumbs takes, too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The share of the event loop that handling what clients send may take, so that what is being answered keeps the rest.
 
-Everybody's tokens go through one event loop, and the model's thread waits for the interpreter whenever the loop is
-busy.  Trio runs all tasks that are ready in each pass: connections with something to handle would have as many turns
-as there are of them to a stream's one.  So connections handle what they received in turns, of a bounded number of
-frames or one request; the time that this takes of the loop is measured, with that of the requests until they have
-answered or stream; and when it was more than a share, the next turn waits.
+Everybody's tokens go through one event loop, and the model's thread waits for the interpreter while the loop is busy.
+Trio runs all tasks that are ready in each pass: connections with something to handle would have as many turns as there
+are of them to a stream's one.  So connections handle what they received in turns, of a bounded number of frames or
+one request; the time that this takes of the loop is measured, with that of the requests until they have answered or
+stream; and when it was more than a share, the next turn waits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoopShare:
     async def turn(self) -> None:
         """Wait for a turn, behind those who came before; where no request is older than `YOUNG` there is no rest."""
         async with self._lock:
-            while trio.current_time() < self._free_at and self._is_anyone_answered():  # noqa: ASYNC110  # may move
+            while trio.current_time() < self._free_at and self._is_anyone_answered():  # noqa: ASYNC110  # not polled
                 await trio.sleep_until(self._free_at)
 
     def _is_anyone_answered(self) -> bool:
