@@ -94,7 +94,7 @@ class WallClock:
 
     def at(self, time: float) -> float:
         """Return the seconds since the epoch of a time on the executor's clock."""
-        return self.now() - (self._clock() - time)
+        return time + (self.now() - self._clock())  # the distance first: it loses no digits of the time
 
     def ago(self, at: float) -> float:
         """Return for how many seconds the time `at`, in seconds since the epoch, is past."""

@@ -11,14 +11,14 @@ MUTANTS = (
     Mutant(
         "a worker that stops stays in discovery",
         MEMBERSHIP,
-        "                await unregister(self._endpoint)\n",
+        "                await from_asyncio(unregister(self._endpoint))\n",
         "",
         simulation=CLUSTER,
     ),
     Mutant(
         "a worker whose device is back stays out of discovery",
         MEMBERSHIP,
-        "                await self._endpoint.register_endpoint_instance()\n",
+        "                await from_asyncio(self._endpoint.register_endpoint_instance())\n",
         "",
         simulation=CLUSTER,
     ),

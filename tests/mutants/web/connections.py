@@ -20,7 +20,7 @@ MUTANTS = (
         f"{TRANSPORT}/h2_connection.py",
         "TURN_FRAMES, 1, False\n",
         "10**6, 10**6, False\n",
-        (f"{UNIT}/test_http2.py::test_what_a_closed_connection_left_is_dropped",),
+        (f"{UNIT}/test_h2_connection.py",),
     ),
     Mutant(
         "what is being answered is left no part of the loop",
