@@ -1,6 +1,6 @@
 """The server from start to exit: what is open, in which order, and how it ends.
 
-`run_server` reads as the order of lifetimes: listening sockets, device thread, engine, stored answers, connections.
+`run_server` reads as the order of lifetimes: sockets, device thread, engine, stored answers, connections.
 Each ends before what it stands on, and every request ends before the engine does, because connections live inside it.
 """
 

@@ -7,7 +7,7 @@ from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, turns, weights
-from tests.mutants.web import calls, connections, detached, ends, stored, transport
+from tests.mutants.web import calls, command_line, connections, detached, ends, stored, transport
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -40,4 +40,5 @@ MUTANTS = (
     *stored.MUTANTS,
     *calls.MUTANTS,
     *turns.MUTANTS,
+    *command_line.MUTANTS,
 )

@@ -107,15 +107,17 @@ def _errors_on_their_lines() -> Iterator[None]:
     except NoArgsIsHelpError:  # which is the help text
         raise
     except click.ClickException as error:
-        # click calls its attributes final, and has no other way to say an error otherwise.
-        vars(error)["message"] = "\n".join(map(printable, shortened(error.message).split("\n")))
-        if isinstance(error, click.FileError):
-            vars(error)["ui_filename"] = printable(shortened(error.ui_filename))
-        raise
+        whole = error.format_message()
+        said = "\n".join(map(printable, shortened(whole).split("\n")))
+        if said == whole:
+            raise
+        raise (
+            click.UsageError(said, error.ctx) if isinstance(error, click.UsageError) else click.ClickException(said)
+        ) from None
     except OSError as error:  # of what is written to; each command tells of those of its own files
         if error.errno != errno.ENOSPC:
             raise
-        raise click.ClickException(error.strerror or str(error)) from None
+        raise click.ClickException(os.strerror(error.errno)) from None
 
 
 def _say_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:

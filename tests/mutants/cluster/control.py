@@ -10,6 +10,20 @@ UNIT = "tests/unit/web/cluster"
 
 MUTANTS = (
     Mutant(
+        "a page of another origin may ask the front door",
+        "web/cluster/door/passage.py",
+        "        apply_browser_policy(app, policy)\n",
+        "",
+        (f"{UNIT}/door/test_passage.py",),
+    ),
+    Mutant(
+        "a discovery that does not answer keeps a worker from ending",
+        "web/stopping.py",
+        "    with trio.move_on_after(LEAVE_SECONDS) as patience:\n",
+        "    with trio.CancelScope() as patience:\n",
+        ("tests/unit/web/test_stopping.py",),
+    ),
+    Mutant(
         "a worker that slept has KV of which no front door is told any more",
         "web/cluster/liveness/entries.py",
         "        self._ids.update(*(self._named[path] for path in ours))\n",

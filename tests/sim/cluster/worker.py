@@ -233,7 +233,7 @@ class Worker:
 
     async def _drain(self) -> None:
         """As a server does that is told to stop (`web.server`), and then a worker (`web.cluster.worker`)."""
-        await from_asyncio(self._membership.leave(STOPPING))
+        await self._membership.leave(STOPPING)
         self.left_discovery_at = trio.current_time()
         await self.sim.engine.drain(self._grace)
         await self.sim.engine.wait_all_ended()

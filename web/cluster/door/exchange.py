@@ -11,7 +11,7 @@ import trio
 from runtime.errors import RequestError, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Iterable
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -36,7 +36,7 @@ class Exchange:
         self._is_over = False
 
     async def ask(
-        self, method: str, target: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
+        self, method: str, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes
     ) -> h11.Response:
         """Send a request, and wait for the head of its answer.
 
