@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from runtime.kv.token_chain import TokenChain
     from runtime.ownership import TaskOwner
 
-CAPACITY = 16_384  # pieces: a million tokens of KV, remembered in a few MiB
+CAPACITY = 16_384  # pieces: a million tokens of KV, remembered in some 20 MiB
 MOST_ALIKE = 64  # pieces that go on after the same tokens, so that looking for one costs microseconds
 TOKEN_BYTES = array("I").itemsize
 

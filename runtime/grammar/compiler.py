@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_KEPT = 32
 """Grammars that are kept compiled: a client that asks for the same schema again and again waits for it once."""
 
+MAX_KEPT_CHARACTERS = 2**20
+"""Of the sources of those: a large schema takes forty bytes for each, compiled (`bench.engine.memory.held`)."""
+
 WORD_BYTES = 4
 WORD_BITS = 32
 
@@ -134,6 +137,6 @@ class GrammarCompiler:
     def _keep(self, grammar: Grammar, compiled: CompiledGrammar) -> CompiledGrammar:
         with self._kept_lock:
             self._kept[grammar] = compiled
-            while len(self._kept) > MAX_KEPT:
+            while len(self._kept) > MAX_KEPT or sum(one.size for one in self._kept) > MAX_KEPT_CHARACTERS:
                 self._kept.popitem(last=False)
         return compiled

@@ -55,3 +55,8 @@ class Grammar:
     param: str | None = field(default=None, compare=False)
     embedded: tuple[tuple[str, Grammar], ...] = ()
     budget: ThoughtBudget | None = None
+
+    @property
+    def size(self) -> int:
+        """Characters of its source, and of what is embedded."""
+        return len(self.source) + sum(embedded.size for _, embedded in self.embedded)

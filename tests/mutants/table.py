@@ -7,7 +7,7 @@ from tests.mutants.actors import parking, planner, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, turns, weights
-from tests.mutants.web import calls, command_line, connections, detached, ends, stored, transport
+from tests.mutants.web import calls, command_line, connections, detached, ends, memory, stored, transport
 
 MUTANTS = (
     *manager.MUTANTS,
@@ -33,6 +33,7 @@ MUTANTS = (
     *transport.MUTANTS,
     *ends.MUTANTS,
     *connections.MUTANTS,
+    *memory.MUTANTS,
     *control.MUTANTS,
     *requests.MUTANTS,
     *knowledge.MUTANTS,

@@ -1,1 +1,1 @@
-"""Programs that measure KV in the engine, and memory: `python -m bench.engine.kv.arena`, `bench.engine.kv.lengths`."""
+"""Programs that measure KV in the engine: `python -m bench.engine.kv.arena`."""

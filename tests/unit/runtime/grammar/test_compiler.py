@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from runtime.errors import GrammarFailed, RequestError
-from runtime.grammar.compiler import MAX_KEPT, GrammarCompiler
+from runtime.grammar.compiler import MAX_KEPT, MAX_KEPT_CHARACTERS, GrammarCompiler
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level, llama2_style
@@ -174,6 +174,14 @@ def test_a_grammar_is_compiled_once_and_the_oldest_is_forgotten(compiler: Gramma
     for i in range(MAX_KEPT):
         compiler.compile(Grammar(GrammarKind.REGEX, f"other {i}"))
     assert compiler.compile(Grammar(GrammarKind.REGEX, "first", "a")) is not first
+
+
+def test_large_grammars_are_forgotten_sooner(compiler: GrammarCompiler) -> None:
+    first = compiler.compile(Grammar(GrammarKind.REGEX, "first"))
+    size = MAX_KEPT_CHARACTERS // 8
+    for i in range(8):
+        compiler.compile(Grammar(GrammarKind.JSON_SCHEMA, json.dumps({"type": "null", "description": f"{i:{size}}"})))
+    assert compiler.compile(Grammar(GrammarKind.REGEX, "first")) is not first
 
 
 def test_a_mask_has_a_bit_for_each_logit_and_none_for_padding() -> None:

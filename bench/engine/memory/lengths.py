@@ -1,7 +1,7 @@
 """What the variety of prompts' lengths takes of a server's memory, and what bounding that costs in speed.
 
-    python -m bench.engine.kv.lengths memory [--prompts 3000] [--longest 4000] -- [flags of `cede serve`]
-    python -m bench.engine.kv.lengths speed [--entries 1024] [--rounds 8] -- [flags of `cede serve`]
+    python -m bench.engine.memory.lengths memory [--prompts 3000] [--longest 4000] -- [flags of `cede serve`]
+    python -m bench.engine.memory.lengths speed [--entries 1024] [--rounds 8] -- [flags of `cede serve`]
 
 The libraries below torch keep what they made for each shape of a product, in two caches of so many entries
 (`web.process.torch_settings`).  `memory` asks a server, without KV outside its slots, for a token behind each of many
