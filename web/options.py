@@ -159,7 +159,7 @@ class StateOptions:
     ] = 65536
     background_events: Annotated[
         int,
-        Option("Size of the answers that are kept of such requests when they have ended.", unit="bytes"),
+        Option("Memory for the answers that are kept of such requests when they have ended.", unit="bytes"),
     ] = 32 * MIB
     max_grace: Annotated[
         float,
