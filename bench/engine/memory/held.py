@@ -37,7 +37,7 @@ def stored(number: int) -> Made:
     from web.storage.database import ObjectDatabase
     from web.storage.objects import Bounds, Kind, StoredObject
 
-    database = ObjectDatabase(None, Bounds(2**34, 1e9), lambda: 0.0)
+    database = ObjectDatabase(None, Bounds(2**34, 1e9), lambda: 0.0, lambda: 0.0)
     for i in range(number):
         body = json.dumps({"id": f"resp_{i:032}", "output": [f"answer number {i}"]}).encode()
         database.put(StoredObject(Kind.RESPONSE, f"resp_{i:032}", body, 0.0, "somebody", f"resp_{i - 1:032}", "m"))
@@ -50,7 +50,7 @@ def stored_with_metadata(number: int) -> Made:
     from web.storage.database import ObjectDatabase
     from web.storage.objects import Bounds, Kind, StoredObject
 
-    database = ObjectDatabase(None, Bounds(2**34, 1e9), lambda: 0.0)
+    database = ObjectDatabase(None, Bounds(2**34, 1e9), lambda: 0.0, lambda: 0.0)
     metadata = {f"k{i}": str(i) for i in range(MAX_METADATA)}
     for i in range(number):
         database.put(StoredObject(Kind.RESPONSE, f"resp_{i:032}", b"{}", 0.0, "somebody", None, "m", metadata))
