@@ -22,6 +22,11 @@ ITEM_OVERHEAD = 64
 """Bytes that an item takes beside its JSON and its id, about."""
 
 
+def metadata_size(metadata: Mapping[str, str]) -> int:
+    """Return the bytes that metadata take as JSON, about."""
+    return sum(len(name.encode()) + len(value.encode()) + 6 for name, value in metadata.items())  # `"": "",`
+
+
 class ObjectTooLarge(RequestError):
     """An object would be larger than all that may be stored."""
 
@@ -105,7 +110,7 @@ class StoredObject:
     @property
     def size(self) -> int:
         """Bytes that count against the bound of the store, beside those of its items."""
-        return len(self.body) + sum(len(name) + len(value) for name, value in self.metadata.items()) + OVERHEAD
+        return len(self.body) + metadata_size(self.metadata) + OVERHEAD
 
 
 @dataclass(frozen=True, slots=True)

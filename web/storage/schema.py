@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from web.storage.files import UnknownVersion, damage
-from web.storage.objects import OVERHEAD, Item, Kind
+from web.storage.objects import OVERHEAD, Item, Kind, metadata_size
 from web.storage.parts import Part, insert_parts
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
     for number, kind, metadata, body in connection.execute("SELECT number, kind, metadata, body FROM old"):
         try:
             parts = _parts_of(kind, body)
-            size = OVERHEAD + sum(len(name) + len(value) for name, value in json.loads(metadata).items())
+            size = OVERHEAD + metadata_size(json.loads(metadata))
         except (ValueError, KeyError, TypeError, AttributeError) as error:  # it was not written by us
             raise damage(f"the row {number}: {error}") from error
         size += sum(insert_parts(connection, number, part, items) for part, items in parts.items())
