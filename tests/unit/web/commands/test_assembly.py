@@ -13,7 +13,7 @@ from runtime.store.resolve import embedded_draft, resolve_model
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.assembly import server_options
 from web.commands.options.definitions import DEFINITIONS
-from web.options import Cluster, Diagnostics, Listening
+from web.options import Cluster, Diagnostics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
