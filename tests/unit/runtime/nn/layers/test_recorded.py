@@ -74,7 +74,7 @@ def test_a_layer_that_reads_from_the_device_is_run_as_it_is(
     caplog.set_level("INFO", "cede.model")
     plain, model = pair(EXPERTS, capture=capture)
     assert not capture.done
-    assert "2 layers are not recorded: latent attention, or experts" in caplog.messages
+    assert "not recorded: 2 layers: latent attention, or experts" in caplog.messages
     with torch.inference_mode():
         segments = segments_of({0: 1}, read_prompts(plain, model))
         assert torch.equal(run(model, segments).hidden, run(plain, segments).hidden)
@@ -86,7 +86,7 @@ def test_a_layer_that_cannot_be_recorded_is_run_as_it_is(
     caplog.set_level("INFO", "cede.model")
     capture.refused_from = len(SIZES) + 1  # all of the first layer, and a part of the second
     plain, model = pair(LLAMA, capture=capture)
-    assert "1 layers are not recorded: the stream is capturing" in caplog.messages
+    assert "not recorded: 1 layer: the stream is capturing" in caplog.messages
     capture.done.clear()
     with torch.inference_mode():
         segments = segments_of({0: 1}, read_prompts(plain, model))
