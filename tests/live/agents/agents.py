@@ -171,7 +171,7 @@ AGENTS = (
     ),
     Agent(
         "pi",
-        ("--provider=cede", "--model=local", "-p"),
+        ("--provider", "cede", "--model", "local", "-p"),
         {"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
         {".pi/agent/models.json": json.dumps(PI)},
     ),

@@ -25,7 +25,8 @@ ENDLESS = " ".join(f"{number} sheep." for number in range(500))
 CHOICE = """
 {%- if add_generation_prompt %}
     {%- set asked = messages | map(attribute="content") | join(" ") %}
-    {%- set results = (messages | selectattr("role", "equalto", "tool") | list | length) + asked.count("this output:") %}
+    {%- set tested = asked.count("this output:") %}
+    {%- set results = tested + (messages | selectattr("role", "equalto", "tool") | list | length) %}
     {%- set cue = ("cue:" if tools else "textcue:") %}
     {%- set numbers = (asked.split(" " + cue)[1] if " " + cue in asked else "0:0").split(":") %}
     {{- "<|say " ~ [numbers[0] | int + results, numbers[1] | int] | min ~ "|>" }}

@@ -108,6 +108,7 @@ def test_an_interrupted_agent_leaves_nothing_running(
     agent: Agent, programs: Path, work: Path, server: ForkedServer, tmp_path: Path
 ) -> None:
     def streaming() -> str:
+        assert client.poll() is None, client.communicate()
         return next((id for id, live in server.requests().items() if live["completion_tokens"] > 50), "")
 
     with start(agent, programs, tmp_path, work / agent.name, server.url, prompt(agent)) as client:
