@@ -30,6 +30,7 @@ class Agent:
         files: that configure it, by their path in its home.
         write: its tool that writes a file, and the names there of the path and the text.
         run: its tool that runs a command, and the name there of the command.
+        alters: what it writes otherwise than its model says, and how.
     """
 
     name: str
@@ -38,11 +39,17 @@ class Agent:
     files: Mapping[str, str] = field(default_factory=dict)
     write: tuple[str, str, str] = ("write", "path", "content")
     run: tuple[str, str] = ("bash", "command")
+    alters: tuple[str, str] = ("", "")
 
     @property
     def uses_tools(self) -> bool:
         """Whether its requests offer tools."""
         return True
+
+    def written(self, text: str) -> bytes:
+        """Return the file that it makes of a text."""
+        before, after = self.alters
+        return (text.replace(before, after) if before else text).encode()
 
     def answers(self, folder: Path, text: str) -> list[str]:
         """Return what its model says to write a file, and to run a command."""
@@ -144,6 +151,7 @@ AGENTS = (
         },
         write=("Write", "file_path", "content"),
         run=("Bash", "command"),
+        alters=("\\u00e9", "\N{LATIN SMALL LETTER E WITH ACUTE}"),  # it takes such for a model's mistake
     ),
     Agent(
         "opencode",

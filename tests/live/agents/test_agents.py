@@ -99,8 +99,8 @@ def test_a_file_is_written_and_a_command_run(
         said, _ = client.communicate(timeout=PATIENCE)
     assert client.returncode == 0, said
     assert closing(agent) in said
-    assert (folder / FILE).read_bytes() == file_text().encode(), said
-    assert (folder / COPY).read_bytes() == file_text().encode(), said
+    for name in (FILE, COPY):
+        assert (folder / name).read_bytes() == agent.written(file_text()), said
 
 
 @each
