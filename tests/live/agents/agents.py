@@ -118,6 +118,11 @@ PI: dict[str, Any] = {
         }
     }
 }
+# Memories are gathered by a process that outlives the agent, whose requests would be taken for those of the next one.
+QWEN: dict[str, Any] = {
+    "privacy": {"usageStatisticsEnabled": False},
+    "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False, "enableAutoSkill": False},
+}
 CONTINUE = """
 name: local
 version: 1.0.0
@@ -164,7 +169,7 @@ AGENTS = (
         "qwen",
         ("--auth-type=openai", "--yolo", "-p"),
         {"OPENAI_BASE_URL": "@URL@/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "local"},
-        {".qwen/settings.json": json.dumps({"privacy": {"usageStatisticsEnabled": False}})},
+        {".qwen/settings.json": json.dumps(QWEN)},
         write=("write_file", "file_path", "content"),
         run=("run_shell_command", "command"),
     ),

@@ -101,6 +101,7 @@ def test_a_file_is_written_and_a_command_run(
     assert closing(agent) in said
     for name in (FILE, COPY):
         assert (folder / name).read_bytes() == agent.written(file_text()), said
+    server.wait_idle()
 
 
 @each
