@@ -1,8 +1,8 @@
 """A checkpoint that says one of several texts, token by token, whatever else the prompt holds.
 
 Each piece of a text is a token that stands nowhere else, so the last token alone tells the next: the head's row of each
-is the embedding of the one before it, and the layer between them adds nothing.  A text is cut into pieces at random
-until no two are alike; an added token may stand once in all texts together.
+is the embedding of the one before it, and the layer between them adds nothing.  A text is cut into pieces at random,
+no two of which are alike; an added token may stand once in all texts together.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
 END = "<|end of text|>"
@@ -26,9 +26,21 @@ CHOICE = "{%- if add_generation_prompt %}<|say {{ messages[-1].content.split(' '
 """Behind a template: the last message begins with the number of the text."""
 
 _WIDTH = 512
+_WORDS = 4000
 
 
-def write_scripted(folder: Path, texts: Sequence[str], template: str, added: Sequence[str] = ()) -> None:
+def write_scripted(
+    folder: Path,
+    texts: Sequence[str],
+    template: str,
+    added: Sequence[str] = (),
+    *,
+    choice: str = CHOICE,
+    endless: Container[int] = (),
+    context: int = 4096,
+    prose: Sequence[str] = (),
+    longest: int = 9,
+) -> None:
     """Write a model.
 
     Args:
@@ -36,22 +48,39 @@ def write_scripted(folder: Path, texts: Sequence[str], template: str, added: Seq
         texts: that it can say.
         template: of its chats.
         added: tokens for whole markers, which are special.
+        choice: a template behind that one, whose `<|say 0|>` begins the first text.
+        endless: numbers of the texts that begin again instead of ending.
+        context: tokens that it is said to be made for.
+        prose: texts whose words shall be tokens, for long prompts; without, each byte is one.
+        longest: characters of a piece, as a rule.
     """
-    chains = [[f"<|say {number}|>", *pieces, END] for number, pieces in enumerate(_cut(texts, added))]
+    cut = list(enumerate(_cut(texts, added, longest)))
+    chains = [[f"<|say {number}|>", *said, said[0] if number in endless else END] for number, said in cut]
     specials = [END, *added, *(chain[0] for chain in chains)]
-    letters = {char: number for number, char in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    letters, merges = _learned(prose)
     for piece in (piece for chain in chains for piece in chain if piece not in specials):
         letters.setdefault(_letters(piece), len(letters))
-    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
     tokenizer.save(str(folder / "tokenizer.json"))
     vocabulary = tokenizer.get_vocab()
     ids = [[vocabulary[piece if piece in specials else _letters(piece)] for piece in chain] for chain in chains]
-    _write_weights(folder, ids, len(vocabulary), vocabulary[END])
+    _write_weights(folder, ids, len(vocabulary), vocabulary[END], context)
     (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}))
-    (folder / "chat_template.jinja").write_text(template + CHOICE)
+    (folder / "chat_template.jinja").write_text(template + choice)
+
+
+def _learned(prose: Sequence[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    """Return a vocabulary of bytes and of what stands often in these texts, and the pairs that are merged."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    trainer = trainers.BpeTrainer(vocab_size=_WORDS, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(prose, trainer)
+    learned = json.loads(tokenizer.to_str())["model"]
+    return learned["vocab"], [tuple(pair) for pair in learned["merges"]]
 
 
 def _letters(piece: str) -> str:
@@ -60,38 +89,51 @@ def _letters(piece: str) -> str:
     return word
 
 
-def _cut(texts: Sequence[str], added: Sequence[str]) -> list[list[str]]:
+def _cut(texts: Sequence[str], added: Sequence[str], longest: int) -> list[list[str]]:
     """Cut texts into pieces of which no two are alike."""
     parts = re.compile(f"({'|'.join(map(re.escape, added))})") if added else re.compile(r"(?!)")
-    for seed in range(1000):
-        numbers = random.Random(seed)
-        cut = [[piece for part in parts.split(text) for piece in _pieces(part, added, numbers)] for text in texts]
-        pieces = [piece for one in cut for piece in one]
-        if len(set(pieces)) == len(pieces):
-            return cut
-    raise ValueError("there is no way to cut these texts")
+    lengths, known = _lengths(longest), set[str]()
+    cut = [[piece for part in parts.split(text) for piece in _pieces(part, added, lengths, known)] for text in texts]
+    if sum(map(len, cut)) > len({piece for pieces in cut for piece in pieces}):
+        raise ValueError("there is no way to cut these texts")
+    return cut
 
 
-def _pieces(part: str, added: Sequence[str], numbers: random.Random) -> Iterator[str]:
+def _lengths(longest: int) -> Iterator[int]:
+    """Draw lengths of pieces, of which there are fewer short ones."""
+    numbers, lengths = random.Random(0), range(1, longest + 1)
+    while True:
+        yield from numbers.choices(lengths, [min(length, 5) for length in lengths])
+
+
+def _pieces(part: str, added: Sequence[str], lengths: Iterator[int], known: set[str]) -> list[str]:
+    """Cut a text into pieces that are not known yet, and will be."""
     if part in added:
-        yield part
-        return
+        return [part]
+    pieces: list[str] = []
     while part:
-        length = numbers.choices(range(1, 10), (1, 2, 3, 4, 5, 5, 5, 5, 5))[0]
-        yield part[:length]
-        part = part[length:]
+        length = next(lengths)
+        while part[:length] in known and length < len(part):
+            length += 1
+        piece, part = part[:length], part[length:]
+        while piece in known and pieces:  # the end of the text is too short
+            piece = pieces.pop() + piece
+        known.add(piece)
+        pieces.append(piece)
+    return pieces
 
 
 @torch.no_grad()
-def _write_weights(folder: Path, chains: Sequence[Sequence[int]], vocabulary: int, end: int) -> None:
+def _write_weights(folder: Path, chains: Sequence[Sequence[int]], vocabulary: int, end: int, context: int) -> None:
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=_WIDTH,
         intermediate_size=64,
         num_hidden_layers=1,
-        num_attention_heads=4,
+        num_attention_heads=1,
         num_key_value_heads=1,
-        max_position_embeddings=4096,
+        head_dim=32,
+        max_position_embeddings=context,
         bos_token_id=end,
         eos_token_id=end,
         dtype="float32",

@@ -16,6 +16,7 @@ from runtime.chat.conversation import Conversation, Tool, Turn
 from runtime.chat.template import ChatTemplate
 from tests.models.agent.families import FAMILIES
 from tests.models.chat.answers import read
+from tests.models.chat.markers import MARKERS
 from tests.models.chat.rendered import rendered_call
 
 if TYPE_CHECKING:
@@ -41,30 +42,6 @@ TOOL = Tool(
 each = pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
 TAGS = ("qwen-xml", "seed", "glm", "minimax")
 
-MARKERS = (
-    *("<tool_call>", "</tool_call>", "<think>", "<function=write>", "</function>", "</parameter>", "<parameter=other>"),
-    *("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", '<invoke name="write">', "</invoke>", "[ARGS]"),
-    *('<parameter name="other">', "</minimax:tool_call>", "</seed:tool_call>", "<|tool_call>", "<tool_call|>"),
-    *("[TOOL_CALLS]", "[CALL_ID]", "<|tool_call|>", "<|/tool_call|>", "<|python_tag|>", "<|channel|>", "<|call|>"),
-    *("<|tool_call_end|>", "<|tool_calls_section_end|>", "call:write{", "```", "\n", " ", "\r\n", "\t", "\\", '"', "'"),
-    *(
-        "{",
-        "}",
-        "[",
-        "]",
-        ",",
-        ":",
-        "\\n",
-        "\\u00e9",
-        "\\",
-        "C:\\Users",
-        "é",
-        "\N{GRINNING FACE}",
-        "\0",
-        "\x1f",
-        "null",
-    ),
-)
 texts = st.lists(st.sampled_from(MARKERS) | st.text(max_size=3), max_size=8).map("".join)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
