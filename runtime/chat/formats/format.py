@@ -121,9 +121,7 @@ def section_answer(lark: Lark, opening: str, call: str, closing: str, calls: Cal
     return marked_answer(lark, opening, all_calls, replace(calls, parallel=False))
 
 
-def tagged_parameters(
-    lark: Lark, tool: Tool, tags: ArgumentTags, head: Callable[[str], str], *, line: str = ""
-) -> str:
+def tagged_parameters(lark: Lark, tool: Tool, tags: ArgumentTags, head: Callable[[str], str], *, line: str = "") -> str:
     """Return an expression for a tool's arguments as values without quotes, in the order of its schema, and their end.
 
     Args:
