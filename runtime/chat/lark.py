@@ -41,7 +41,7 @@ class Lark:
 
     def never_first(self, char: str) -> None:
         """Let no text from here on begin with a character, behind whitespace."""
-        self._never = (*self._never, rf"/[ \t\r\n]*{_regex(char)}(.|\n)*/")
+        self._never = (*self._never, _beginning(char))
 
     def rule(self, name: str, body: str) -> str:
         """Add a rule and return its name."""
@@ -74,7 +74,7 @@ class Lark:
         return literal(text) if token_id is None else f"(<[{token_id}]> | {literal(text)})"
 
     def spaced_marker(self, text: str, label: str = "") -> str:
-        """Return an expression for a marker at the beginning of an answer, perhaps behind whitespace.
+        """Return an expression for a marker, perhaps behind whitespace, where any other text could stand, too.
 
         The whitespace and a marker that is text are one lexeme: else the whitespace would begin any other text, too,
         which is longer and so taken, and in which the marker may not be.
@@ -89,14 +89,28 @@ class Lark:
             return spelled
         return f"({self.spaces()} <[{token_id}]> {literal(label) if label else ''} | {spelled})"
 
-    def until(self, marker: str) -> str:
-        """Return an expression for any text up to a marker, and the marker."""
+    def until(self, marker: str, *never_first: str) -> str:
+        """Return an expression for any text up to a marker, and the marker.
+
+        Args:
+            marker: whose first place ends the text.
+            never_first: what the text may not begin with, behind whitespace or none.
+        """
+        text = self._text("*", *map(_beginning, never_first))
         token_id = self._added_tokens.get(marker)
         if token_id is not None:
-            return f"{self.new_rule(self._text('*'))} <[{token_id}]>"
+            return f"{self.new_rule(text)} <[{token_id}]>"
         name = f"until_{len(self._rules)}"
-        self._rules[f"{name}[suffix={literal(marker)}]"] = self._text("*")
+        self._rules[f"{name}[suffix={literal(marker)}]"] = text
         return name
+
+    def value(self, end: str, *following: str) -> str:
+        """Return an expression for any text up to an end tag, and the tag, behind which one of `following` has to come.
+
+        A tag behind which something else comes belongs to the text.  What comes behind the expression has to be a
+        `spaced_marker`: whitespace on its own would begin more text, too.
+        """
+        return f"{self.until(end)} ({self.until(end, *following)})*"
 
     def without(self, *markers: str) -> str:
         """Return an expression for any text, or none, that has none of these markers in it."""
@@ -155,8 +169,12 @@ def _holding(marker: str) -> str:
     return rf"/(.|\n)*{_regex(marker)}(.|\n)*/"
 
 
+def _beginning(text: str) -> str:
+    return rf"/[ \t\r\n]*{_regex(text)}(.|\n)*/"
+
+
 def _regex(text: str) -> str:
-    return re.escape(text).replace("/", r"\/")
+    return re.escape(text).replace("/", r"\/").replace("\n", "n")
 
 
 def json_key(name: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runtime.chat.conversation import Tool
     from runtime.chat.lark import Lark
     from runtime.chat.reading.source import Reading, Source
-    from runtime.chat.reading.tagged_values import Schema
+    from runtime.chat.reading.tagged_values import ArgumentTags, Schema
 
 
 MOST_REQUIRED = 8
@@ -121,28 +121,30 @@ def section_answer(lark: Lark, opening: str, call: str, closing: str, calls: Cal
     return marked_answer(lark, opening, all_calls, replace(calls, parallel=False))
 
 
-def tagged_parameters(lark: Lark, tool: Tool, head: Callable[[str], str], end: str, *, line: str = "") -> str:
-    """Return an expression for a tool's arguments as values without quotes, in the order of its schema.
+def tagged_parameters(lark: Lark, tool: Tool, tags: ArgumentTags, head: Callable[[str], str], *, line: str = "") -> str:
+    """Return an expression for a tool's arguments as values without quotes, in the order of its schema, and their end.
 
     Args:
         lark: the grammar.
         tool: that is called.
-        head: returns an expression for what stands before the value of a key.
-        end: the tag behind a value.
-        line: a line break, where one belongs to that tag.
+        tags: around them.
+        head: returns an expression for what stands before the value of a key, whitespace included.
+        line: a line break, where one belongs to the tag behind a value.
     """
+    end = tags.value_end
     behind = f"{literal(line)} {lark.marker(end)}" if line else lark.marker(end)
+    text, call_end = lark.value(end, tags.head, tags.call_end), lark.spaced_marker(tags.call_end)
     if tool.custom:
-        free = lark.until(end) if tool.grammar is None else f"{lark.embedded(tool.grammar)} {behind}"
-        return f"{lark.spaces()} {head(INPUT)} {free}"
+        free = text if tool.grammar is None else f"{lark.embedded(tool.grammar)} {behind}"
+        return f"{head(INPUT)} {free} {call_end}"
     schema = arguments_schema(tool)
     properties, required = schema.get("properties"), list_in(schema, "required")
     parameters = []
     for key, part in (properties if isinstance(properties, dict) else {}).items():
         value = _tagged_value(lark, schema, part)
-        ended = lark.until(end) if value is None else f"{value} {behind}"
-        parameters.append(f"({lark.spaces()} {head(key)} {ended}){'' if key in required else '?'}")
-    return " ".join(parameters)
+        ended = text if value is None else f"{value} {behind}"
+        parameters.append(f"({head(key)} {ended}){'' if key in required else '?'}")
+    return " ".join([*parameters, call_end])
 
 
 def _tagged_value(lark: Lark, schema: Schema, part: object) -> str | None:

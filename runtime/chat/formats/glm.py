@@ -52,14 +52,14 @@ class Glm:
     def answer(self, lark: Lark, calls: Calls) -> str:
         """Return an expression for an answer, whose values fit the types of the schema; see `ToolFormat`."""
         tools = one_of([self._call(lark, tool) for tool in calls.tools])
-        return marked_answer(lark, OPENING, f"{tools} {lark.spaces()} {lark.marker(CLOSING)}", calls)
+        return marked_answer(lark, OPENING, tools, calls)
 
     def _call(self, lark: Lark, tool: Tool) -> str:
         def head(key: str) -> str:
-            return f"{lark.marker(KEY)} {literal(key)} {lark.marker(KEY_END)} {lark.spaces()} {lark.marker(VALUE)}"
+            return f"{lark.spaced_marker(KEY, key)} {lark.marker(KEY_END)} {lark.spaces()} {lark.marker(VALUE)}"
 
         line = literal(self._line) if self._line else ""
-        return f"{literal(tool.name)} {line} {tagged_parameters(lark, tool, head, VALUE_END)}"
+        return f"{literal(tool.name)} {line} {tagged_parameters(lark, tool, _ARGUMENTS, head)}"
 
 
 def _read_call(source: Source, schemas: Mapping[str, Schema]) -> Reading[bool]:

@@ -48,8 +48,10 @@ class MiniMax:
 
 
 def _call(lark: Lark, tool: Tool) -> str:
-    parameters = tagged_parameters(lark, tool, lambda key: literal(f"{PARAMETER}{key}{_NAME_END}"), PARAMETER_END)
-    return f"{literal(f'{INVOKE}{tool.name}{_NAME_END}')} {parameters} {lark.spaces()} {literal(INVOKE_END)}"
+    def head(key: str) -> str:
+        return lark.spaced_marker(PARAMETER, f"{key}{_NAME_END}")
+
+    return f"{literal(f'{INVOKE}{tool.name}{_NAME_END}')} {tagged_parameters(lark, tool, _ARGUMENTS, head)}"
 
 
 def _read_call(source: Source, schemas: Mapping[str, Schema]) -> Reading[bool]:

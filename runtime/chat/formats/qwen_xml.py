@@ -62,10 +62,10 @@ class QwenXml:
 
     def _call(self, lark: Lark, tool: Tool) -> str:
         def head(key: str) -> str:
-            return literal(f"{PARAMETER}{key}>{self._line}")
+            return lark.spaced_marker(PARAMETER, f"{key}>{self._line}")
 
-        parameters = tagged_parameters(lark, tool, head, PARAMETER_END, line=self._line)
-        return f"{literal(f'{FUNCTION}{tool.name}>')} {parameters} {lark.spaces()} {literal(FUNCTION_END)}"
+        parameters = tagged_parameters(lark, tool, _ARGUMENTS, head, line=self._line)
+        return f"{literal(f'{FUNCTION}{tool.name}>')} {parameters}"
 
 
 def _read_call(source: Source, schemas: Mapping[str, Schema]) -> Reading[bool]:
