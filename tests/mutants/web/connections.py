@@ -30,6 +30,13 @@ MUTANTS = (
         (f"{UNIT}/test_loop_share.py",),
     ),
     Mutant(
+        "all that was ever taken of the loop is made up for",
+        f"{TRANSPORT}/loop_share.py",
+        "min(free_at, now + MOST_REST)",
+        "free_at",
+        (f"{UNIT}/test_loop_share.py",),
+    ),
+    Mutant(
         "a connection is not idle again after its last request",
         f"{TRANSPORT}/task_group.py",
         "                    self._idle_timer.begin()\n",

@@ -10,13 +10,13 @@ stream; and when it was more than a share, the next turn waits.
 from __future__ import annotations
 
 import math
-from types import coroutine
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Hashable
+    from collections.abc import Callable, Coroutine, Hashable
 
 T = TypeVar("T")
 
@@ -28,6 +28,9 @@ YOUNG = 0.05
 
 CREDIT = 0.03
 """Seconds of work and rest that may be taken in advance, by who comes after a pause."""
+
+MOST_REST = 1.0
+"""Seconds of rest at most, whatever was taken: by many short requests before a long one, or by a loop that was held."""
 
 
 class LoopShare:
@@ -57,27 +60,36 @@ class LoopShare:
 
     def charge(self, seconds: float) -> None:
         """Count the seconds until now as taken."""
-        earliest = trio.current_time() - seconds - CREDIT
-        self._free_at = max(self._free_at, earliest) + (1 + REST) * seconds
+        now = trio.current_time()
+        free_at = max(self._free_at, now - seconds - CREDIT) + (1 + REST) * seconds
+        self._free_at = min(free_at, now + MOST_REST)
 
-    @coroutine
-    def charged(
-        self, task: Coroutine[Any, Any, T], is_over: Callable[[], bool] = lambda: False
-    ) -> Generator[Any, Any, T]:
+    async def charged(self, task: Coroutine[Any, Any, T], is_over: Callable[[], bool] = lambda: False) -> T:
         """Run a coroutine; what its steps take of the loop counts as taken, until `is_over`."""
-        resume: Callable[[Any], Any] = task.send
-        sent: Any = None
-        while True:
-            began = trio.current_time()
-            try:
-                trap = resume(sent)
-            except StopIteration as end:
-                value: T = end.value
-                return value
-            finally:
-                if not is_over():
-                    self.charge(trio.current_time() - began)
-            try:
-                resume, sent = task.send, (yield trap)
-            except BaseException as error:  # goes on in the coroutine
-                resume, sent = task.throw, error
+        return await _Charged(self, task, is_over)
+
+
+class _Charged(Generator[Any, Any, T]):
+    """The steps of a coroutine, each of which is charged for."""
+
+    def __init__(self, share: LoopShare, task: Coroutine[Any, Any, T], is_over: Callable[[], bool]) -> None:
+        self._share = share
+        self._task = task
+        self._is_over = is_over
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self
+
+    def send(self, value: Any, /) -> Any:  # noqa: ANN401  # whatever Trio says
+        return self._step(self._task.send, value)
+
+    def throw(self, *error: Any) -> Any:  # noqa: ANN401  # as in a generator
+        return self._step(self._task.throw, *error)
+
+    def _step(self, resume: Callable[..., Any], *told: Any) -> Any:  # noqa: ANN401
+        began = trio.current_time()
+        try:
+            return resume(*told)
+        finally:
+            if not self._is_over():
+                self._share.charge(trio.current_time() - began)

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from web.http.transport.loop_share import CREDIT, REST, YOUNG, LoopShare
+from web.http.transport.loop_share import CREDIT, MOST_REST, REST, YOUNG, LoopShare
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -26,8 +26,8 @@ async def test_each_second_that_is_taken_is_followed_by_its_rest(autojump_clock:
     await trio.sleep(YOUNG)
     for _ in range(100):
         await share.turn()
-        share.charge(1)
-    assert trio.current_time() == pytest.approx(99 * (1 + REST), abs=1.1)
+        share.charge(0.1)
+    assert trio.current_time() == pytest.approx(9.9 * (1 + REST), abs=0.2)
 
 
 async def test_who_takes_less_than_a_share_never_waits(autojump_clock: MockClock) -> None:
@@ -43,10 +43,20 @@ async def test_who_takes_less_than_a_share_never_waits(autojump_clock: MockClock
 async def test_a_pause_earns_no_more_than_a_credit(autojump_clock: MockClock) -> None:
     share = beside_a_stream()
     await trio.sleep(10**6)
-    share.charge(1)
+    share.charge(0.1)
     before = trio.current_time()
     await share.turn()
-    assert trio.current_time() - before == pytest.approx(REST - CREDIT)
+    assert trio.current_time() - before == pytest.approx(0.1 * REST - CREDIT)
+
+
+async def test_no_rest_is_longer_than_its_bound_whatever_was_taken(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
+    await trio.sleep(YOUNG)
+    for _ in range(2):
+        share.charge(600)
+    before = trio.current_time()
+    await share.turn()
+    assert trio.current_time() - before == MOST_REST
 
 
 async def test_turns_come_in_order_and_one_for_each_who_waits(autojump_clock: MockClock) -> None:
@@ -79,7 +89,7 @@ async def test_where_nobody_is_answered_for_long_there_is_no_rest(autojump_clock
     await share.turn()
     await trio.sleep(YOUNG)
     await share.turn()
-    assert trio.current_time() > 100 * REST
+    assert trio.current_time() == MOST_REST
     share.charge(1)
     share.end("long")
     before = trio.current_time()
@@ -101,11 +111,11 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockCl
     share = beside_a_stream()
 
     async def work() -> str:
-        mock_clock.jump(2)  # a step that takes so long
+        mock_clock.jump(0.1)  # a step that takes so long
         await trio.lowlevel.checkpoint()
         with pytest.raises(ValueError, match="thrown"):
             await wait_and_raise()
-        mock_clock.jump(3)
+        mock_clock.jump(0.15)
         return "done"
 
     async def wait_and_raise() -> None:
@@ -122,10 +132,10 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockCl
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)
         await wait_all_tasks_blocked()
-        mock_clock.jump(5 * REST - 1)
+        mock_clock.jump(0.25 * REST - 0.1)
         await wait_all_tasks_blocked()
         assert not waited.is_set(), trio.current_time() - began
-        mock_clock.jump(1)
+        mock_clock.jump(0.1)
         await waited.wait()
 
 
