@@ -187,9 +187,10 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
 async def test_the_end_leaves_a_disk_that_does_not_answer_however_long_it_may_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    may_write = threading.Event()
+    writes, may_write = threading.Event(), threading.Event()
 
     def write_temporary(*args: Any, **kwargs: Any) -> object:  # noqa: ANN401
+        writes.set()
         assert may_write.wait(PATIENCE)
         return block_files.write_temporary(*args, **kwargs)
 
@@ -210,6 +211,7 @@ async def test_the_end_leaves_a_disk_that_does_not_answer_however_long_it_may_wr
         tokens = text(BLOCK_TOKENS, 1)
         block = SlotBlock(block_keys(cache.root, tokens)[0], cache.root, 0, tuple(tokens))
         cache.keep(0, block, torch.zeros(1, 2, 1, BLOCK_TOKENS, 8))
+        assert await trio.to_thread.run_sync(writes.wait, PATIENCE)
     may_write.set()
     assert turns == [0.01]
     assert caplog.messages == [
