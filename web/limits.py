@@ -138,9 +138,9 @@ MAX_VALUES = 128 * KIB
 MAX_UNHANDLED = 64 * KIB
 """Bytes read ahead of the protocol: room for any sane pipeline.  Beyond it the reader waits."""
 
-FRAME_BURST = 1000
+FRAME_BURST = 1500
 """Frames of HTTP/2 that bring no work, at once; a request that is reset before it was answered counts as ten
-(`web.http.transport.frame_budget`).  So a client may cancel all of its requests at a time."""
+(`web.http.transport.frame_budget`).  So a client may cancel all of its requests (`Limits.streams`) at a time."""
 
 FRAME_RATE = 100
 """The same, each second: a client may cancel ten requests a second before their first byte, and any number later."""
