@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ def test_a_disk_without_room_costs_no_request(tmp_path: Path) -> None:
         assert server.wait_exit() == 0
         log = server.log()
     assert log.count("--record: events are dropped: No space left on device") == 1
-    assert "recorded 0 events; " in log
+    assert re.search("recorded 0 events, dropped [1-9]", log)
 
 
 def test_a_file_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None:
