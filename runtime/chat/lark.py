@@ -77,7 +77,8 @@ class Lark:
         """Return an expression for a marker, perhaps behind whitespace, where any other text could stand, too.
 
         The whitespace and a marker that is text are one lexeme: else the whitespace would begin any other text, too,
-        which is longer and so taken, and in which the marker may not be.
+        which is longer and so taken, and in which the marker may not be.  So of two markers that may stand in one
+        place, a thought's and a call's, both have to be of this kind.
 
         Args:
             text: the marker.

@@ -80,7 +80,7 @@ def marked_answer(lark: Lark, opening: str, call: str, calls: Calls) -> str:
     name = lark.rule("call", call)
     spaces = lark.spaces()
     if calls.required:
-        again = f"{spaces} {lark.marker(opening)} {name}"
+        again = f"{lark.spaced_marker(opening)} {name}"
         return f"{again} {calls.more(again)} {spaces}"
     upto, free = lark.until(opening), lark.without(opening)
     return f"({upto} {name})* {free}" if calls.parallel else f"({upto} {name} {spaces} | {free})"
@@ -102,7 +102,7 @@ def listed_answer(lark: Lark, opening: str, closing: str, call: str, calls: Call
     end = f"({spaces} {lark.marker(closing)})?" if closing else ""
     listed = lark.rule("calls", f'{spaces} "[" {spaces} {name} {more} {spaces} "]" {end} {spaces}')
     if calls.required:
-        return f"{spaces} {lark.marker(opening)} {listed}"
+        return f"{lark.spaced_marker(opening)} {listed}"
     return f"({lark.until(opening)} {listed} | {lark.without(opening)})"
 
 

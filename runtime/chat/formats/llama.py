@@ -40,7 +40,7 @@ class Llama:
         call = lark.rule("call", one_of([json_call(lark, tool, "parameters") for tool in calls.tools]))
         more = calls.more(f'{spaces} ";" {spaces} {call}')
         objects = lark.rule("calls", f"{spaces} {call} {more} {spaces}")
-        bare = f"{spaces} {lark.marker(TAG)}? {objects}"
+        bare = f"({lark.spaced_marker(TAG)})? {objects}"
         if calls.required:
             return bare
         lark.never_first("{")

@@ -2,7 +2,8 @@
 
 Each piece of a text is a token that stands nowhere else, so the last token alone tells the next: the head's row of each
 is the embedding of the one before it, and the layer between them adds nothing.  A text is cut into pieces at random,
-no two of which are alike; an added token may stand once in all texts together.
+none of which begins another, so that what a grammar forces is encoded as the model says it; an added token may stand
+once in all texts together.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
 
 if TYPE_CHECKING:
@@ -51,17 +52,23 @@ def write_scripted(
         choice: a template behind that one, whose `<|say 0|>` begins the first text.
         endless: numbers of the texts that begin again instead of ending.
         context: tokens that it is said to be made for.
-        prose: texts whose words shall be tokens, for long prompts; without, each byte is one.
+        prose: texts whose words shall be tokens, for long prompts; without, each beginning of a piece is one, too, as
+            what a grammar forces may end in the middle of a piece, of which llguidance takes back four tokens at most.
         longest: characters of a piece, as a rule.
     """
     cut = list(enumerate(_cut(texts, added, longest)))
     chains = [[f"<|say {number}|>", *said, said[0] if number in endless else END] for number, said in cut]
     specials = [END, *added, *(chain[0] for chain in chains)]
     letters, merges = _learned(prose)
-    for piece in (piece for chain in chains for piece in chain if piece not in specials):
+    pieces = [piece for chain in chains for piece in chain if piece not in specials]
+    begun = [] if prose else [piece[:length] for piece in pieces for length in range(1, len(piece))]
+    for piece in (*pieces, *begun):
         letters.setdefault(_letters(piece), len(letters))
-    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=merges, ignore_merges=True))
+    words = "|".join(map(re.escape, sorted({*pieces, *begun}, key=len, reverse=True)))
+    split = pre_tokenizers.Split(Regex(words), "isolated")
+    spelled = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, spelled])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -90,13 +97,33 @@ def _letters(piece: str) -> str:
 
 
 def _cut(texts: Sequence[str], added: Sequence[str], longest: int) -> list[list[str]]:
-    """Cut texts into pieces of which no two are alike."""
-    parts = re.compile(f"({'|'.join(map(re.escape, added))})") if added else re.compile(r"(?!)")
-    lengths, known = _lengths(longest), set[str]()
-    cut = [[piece for part in parts.split(text) for piece in _pieces(part, added, lengths, known)] for text in texts]
-    if sum(map(len, cut)) > len({piece for pieces in cut for piece in pieces}):
+    """Cut texts into pieces of which none begins another, so that a tokenizer finds them again behind each of them."""
+    markers = re.compile(f"({'|'.join(map(re.escape, added))})") if added else re.compile(r"(?!)")
+    parts = [[part for part in markers.split(text) if part] for text in texts]
+    said = [part for part in (part for of_text in parts for part in of_text) if part not in added]
+    lengths, known = _lengths(longest), _Pieces()
+    begun = {part: known.add(part[:length]) for part, length in zip(said, _first_lengths(said), strict=True)}
+
+    def cut(part: str) -> list[str]:
+        return [part] if part in added else _pieces(part, begun[part], lengths, known)
+
+    return [[piece for part in of_text for piece in cut(part)] for of_text in parts]
+
+
+def _first_lengths(parts: Sequence[str]) -> Iterator[int]:
+    """Return how many characters of each tell it from all others."""
+    ordered = sorted(parts)
+    common = [_common_length(*pair) for pair in pairwise(ordered)]
+    least = {part: 1 + max(pair) for part, pair in zip(ordered, pairwise([0, *common, 0]), strict=True)}
+    if len(least) < len(parts) or any(len(part) < length for part, length in least.items()):
         raise ValueError("there is no way to cut these texts")
-    return cut
+    return (least[part] for part in parts)
+
+
+def _common_length(one: str, other: str) -> int:
+    """Return how many characters two texts begin with that are the same."""
+    pairs = zip(one, other, strict=False)
+    return next((place for place, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
 
 
 def _lengths(longest: int) -> Iterator[int]:
@@ -106,20 +133,50 @@ def _lengths(longest: int) -> Iterator[int]:
         yield from numbers.choices(lengths, [min(length, 5) for length in lengths])
 
 
-def _pieces(part: str, added: Sequence[str], lengths: Iterator[int], known: set[str]) -> list[str]:
-    """Cut a text into pieces that are not known yet, and will be."""
-    if part in added:
-        return [part]
-    pieces: list[str] = []
-    while part:
-        length = next(lengths)
-        while part[:length] in known and length < len(part):
-            length += 1
-        piece, part = part[:length], part[length:]
-        while piece in known and pieces:  # the end of the text is too short
-            piece = pieces.pop() + piece
-        known.add(piece)
-        pieces.append(piece)
+class _Pieces:
+    """Pieces of which none begins another."""
+
+    def __init__(self) -> None:
+        self._whole = set[str]()
+        self._longest = 0
+        self._begun = set[str]()
+
+    def add(self, piece: str) -> str:
+        """Add a piece that may be there, and return it."""
+        self._whole.add(piece)
+        self._longest = max(self._longest, len(piece))
+        self._begun.update(piece[:end] for end in range(1, len(piece) + 1))
+        return piece
+
+    def lengthen(self, piece: str, by: str) -> str:
+        """Put a longer piece in the place of one."""
+        self._whole.remove(piece)
+        return self.add(piece + by)
+
+    def begins(self, text: str, at: int) -> bool:
+        """Whether one of them begins there."""
+        return any(text[at:end] in self._whole for end in range(at + 1, at + 1 + min(self._longest, len(text) - at)))
+
+    def is_begun(self, piece: str) -> bool:
+        """Whether one of them begins so, or is it."""
+        return piece in self._begun
+
+
+def _pieces(part: str, first: str, lengths: Iterator[int], known: _Pieces) -> list[str]:
+    """Cut a text into pieces, of which the first is known."""
+    pieces, at = [first], len(first)
+    while at < len(part):
+        end = at + next(lengths)
+        while end < len(part) and known.is_begun(part[at:end]):
+            end += 1
+        if known.begins(part, at) or known.is_begun(
+            part[at:end]
+        ):  # one begins there, or the end of the text is too short
+            pieces[-1] = known.lengthen(pieces[-1], part[at])
+            at += 1
+        else:
+            pieces.append(known.add(part[at:end]))
+            at = min(end, len(part))
     return pieces
 
 
