@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
-KNOWN = "discovery has 6 entries"  # three endpoints, a card, KV events and their source
+KNOWN = "entries of this worker that discovery has: 6"  # three endpoints, a card, KV events and their source
 
 
 def entries(folder: Path, workers: set[str]) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ from actors.engine import open_engine
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.loading.served import Proposer
 from runtime.step.executor import InlineExecutor
 from web.app import create_app
 
@@ -19,13 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from runtime.loading.served import Proposer
-
 
 @asynccontextmanager
-async def open_scripted(folder: Path, proposer: Proposer) -> AsyncIterator[httpx2.AsyncClient]:
-    """Open a client of a scripted model, whose tokens are drafted as `proposer` says."""
-    options = LoadOptions(folder, slots=2, context=2048, dtype="float32", threads=1, speculate=proposer)
+async def open_scripted(folder: Path, proposer: Proposer, *, context: int = 2048) -> AsyncIterator[httpx2.AsyncClient]:
+    """Open a client of a scripted model, whose tokens are drafted as `proposer` says; its draft model is itself."""
+    draft = folder if proposer is Proposer.DRAFT else None
+    options = LoadOptions(folder, slots=2, context=context, dtype="float32", threads=1, speculate=proposer, draft=draft)
     served, checkpoint = describe_model(options, "scripted")
     plan = plan_drafter(options, checkpoint, served.tokenizer)
     target = load_model(options, checkpoint, plan)
