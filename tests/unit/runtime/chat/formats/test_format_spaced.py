@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
 import pytest
@@ -16,18 +17,23 @@ from tests.models.chat.grammars import accepts, added_tokens
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 TOOL = Tool("f", "", SCHEMA)
 CALL = [("f", {"a": "b"})]
+ASKED = Conversation([Turn("user", "Hi")], tools=[TOOL], tool_choice=ToolChoice(ToolMode.REQUIRED))
+
+
+@functools.cache
+def markers() -> tuple[str, ...]:
+    """Those of all families: one vocabulary, which takes a second to make."""
+    chats = (Chat(ChatTemplate(family.template, {"eos_token": "</s>"})) for family in FAMILIES)
+    return tuple(sorted({mark for chat in chats for mark in chat.prompt(ASKED).visible}))
 
 
 @pytest.mark.parametrize("tokens", [False, True], ids=["text", "tokens"])
 @pytest.mark.parametrize("family", [one for one in FAMILIES if one.name != "harmony"], ids=lambda family: family.name)
 def test_a_required_call_may_stand_behind_whitespace(family: Family, tokens: bool) -> None:
-    chat = Chat(ChatTemplate(family.template, {"eos_token": "</s>"}))
-    asked = Conversation([Turn("user", "Hi")], tools=[TOOL], tool_choice=ToolChoice(ToolMode.REQUIRED))
-    marks = sorted(chat.prompt(asked).visible) if tokens else []
-    chat = Chat(chat.template, added_tokens(*marks))
-    prompt = chat.prompt(asked)
+    marks = markers() if tokens else ()
+    prompt = Chat(ChatTemplate(family.template, {"eos_token": "</s>"}), added_tokens(*marks)).prompt(ASKED)
     assert prompt.grammar
-    begun = chat.prompt(asked).text.rstrip().endswith("<think>")
+    begun = prompt.text.rstrip().endswith("<think>")
     for spaces in ("", " ", "\n", "\n\n"):
         thought = "so\n</think>" if begun else ""
         text = f"{thought}{spaces}{family.write(CALL)}"
