@@ -1,4 +1,4 @@
-"""Calls of scripted models through the engine and each API, with drafts and without; markers are tokens or text."""
+"""Calls of scripted models, in each format, through the engine and each API, with drafts and without."""
 
 from __future__ import annotations
 
@@ -8,50 +8,41 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.chat.chat import Chat
-from runtime.chat.conversation import Tool
+from runtime.chat.conversation import Conversation, Tool, Turn
 from runtime.chat.template import ChatTemplate
 from runtime.loading.served import Proposer
 from tests.models.agent.families import FAMILIES
 from tests.models.agent.wires import WIRES
-from tests.models.chat.rendered import rendered_call
 from tests.models.scripted.serving import open_scripted
 from tests.models.scripted.writing import write_scripted
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BY_NAME = {family.name: family for family in FAMILIES}
+    from tests.models.agent.families import Family
+
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
 TOOL = {"name": "f", "description": "Does f.", "parameters": SCHEMA}
+ASKING = Conversation([Turn("user", "Hi")], tools=[Tool("f", "", SCHEMA)])
 ARGUMENTS = {"a": 'é "</parameter>"\n</arg_value> or \\d {[\'\tC:\\Users', "b": 27}
 ASKED = (("auto", None), ("auto", 12), ("required", None))
 """What to choose from, and the most tokens; Ollama's clients cannot require a call."""
 
-MARKERS = {
-    "hermes": ("<tool_call>", "</tool_call>"),
-    "qwen-xml": ("<tool_call>", "</tool_call>"),
-    "glm": ("<tool_call>", "</tool_call>"),
-    "minimax": ("<minimax:tool_call>", "</minimax:tool_call>"),
-    "kimi": (
-        "<|tool_calls_section_begin|>",
-        "<|tool_call_begin|>",
-        "<|tool_call_argument_begin|>",
-        "<|tool_call_end|>",
-    ),
-}
+CASES = [
+    pytest.param(family, tokens, id=f"{family.name}-{'tokens' if tokens else 'text'}")
+    for family in FAMILIES
+    for tokens in (False, True)
+    if tokens or family.name != "harmony"  # the marker at the end of its calls has to be a token
+]
 
 
-@pytest.mark.parametrize("proposer", [Proposer.OFF, Proposer.NGRAM])
-@pytest.mark.parametrize("tokens", [False, True], ids=["text", "tokens"])
-@pytest.mark.parametrize("name", MARKERS)
-async def test_a_call_arrives_and_a_broken_one_does_not(
-    name: str, tokens: bool, proposer: Proposer, tmp_path: Path
-) -> None:
-    family = BY_NAME[name]
-    chat = Chat(ChatTemplate(family.template, {"eos_token": "</s>"}))
-    text = rendered_call(chat, Tool("f", "", SCHEMA), ARGUMENTS).removeprefix("</think>").strip()
-    write_scripted(tmp_path, [text], family.template, MARKERS[name] if tokens else ())
-    async with open_scripted(tmp_path, proposer) as client:
+@pytest.mark.parametrize(("family", "tokens"), CASES)
+async def test_a_call_arrives_and_a_broken_one_does_not(family: Family, tokens: bool, tmp_path: Path) -> None:
+    text = family.write([("f", ARGUMENTS)]).strip().removeprefix("<|start|>assistant")
+    markers = Chat(ChatTemplate(family.template, {"eos_token": "</s>"})).prompt(ASKING).visible
+    added = [marker for marker in sorted(markers) if tokens and text.count(marker) == 1]
+    write_scripted(tmp_path, [text], family.template, added)
+    async with open_scripted(tmp_path, Proposer.NGRAM if tokens else Proposer.OFF) as client:
         for wire in WIRES:
             for stream in (False, True):
                 for choice, limit in ASKED[: 3 if wire.path != "/api/chat" else 2]:
