@@ -7,6 +7,7 @@ Everything in here is pure: values in, bytes out.  Who iterates lets other tasks
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _encoder = json.JSONEncoder(separators=(",", ":"))
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 BLOCK = 4096
 """Characters of a string, or numbers of an array, that are encoded at a time: at most 48 KiB, in a fraction of a ms."""
@@ -76,7 +78,7 @@ class EncodedJson(SelfEncoding):
 
 
 class RawJson(SelfEncoding):
-    """A value that is JSON already, and becomes one line.
+    """A value that is JSON already, and becomes one line, in plain ASCII as by `dumps`.
 
     Args:
         text: its JSON; line breaks within its strings are escaped, as JSON has it.
@@ -90,7 +92,7 @@ class RawJson(SelfEncoding):
     def iter_json(self) -> Iterator[bytes]:
         """Yield the value's JSON in fragments."""
         for start in range(0, len(self._text), BLOCK):
-            yield self._text[start : start + BLOCK].encode()
+            yield _NOT_ASCII.sub(lambda found: dumps(found[0])[1:-1], self._text[start : start + BLOCK]).encode()
 
 
 class JsonStringBuilder(SelfEncoding):

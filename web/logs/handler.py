@@ -32,7 +32,9 @@ class LineHandler(logging.Handler):
         super().__init__()
         self._capacity = capacity
         self._log, self._output = log, output
-        self._changed = threading.Condition()  # of all that follows; reentrant, as handlers of signals log, too
+        # Of all that follows.  Its lock is the one that whoever logs holds already: a finalizer may log in any thread.  It
+        # is reentrant, as handlers of signals log, too.
+        self._changed = threading.Condition(self.lock)
         self._waiting: deque[tuple[int, bytes]] = deque()  # the first is being written
         self._size = 0
         self._lost = 0
@@ -64,7 +66,7 @@ class LineHandler(logging.Handler):
     def _put(self, descriptor: int, text: str) -> None:
         line = (text + "\n").encode(sys.stderr.encoding, "backslashreplace")
         with self._changed:
-            if self._lost or self._size + len(line) > self._capacity:
+            if self._waiting and (self._lost or self._size + len(line) > self._capacity):
                 self._lost += 1
                 return
             self._append(descriptor, line)

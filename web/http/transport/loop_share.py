@@ -3,8 +3,8 @@
 Everybody's tokens go through one event loop, and the model's thread waits for the interpreter while the loop is busy.
 Trio runs all tasks that are ready in each pass: connections with something to handle would have as many turns as there
 are of them to a stream's one.  So connections handle what they received in turns, of a bounded number of frames or
-one request; the time that this takes of the loop is measured, with that of the requests until they have answered or
-stream; and when it was more than a share, the next turn waits.
+one request; the time that this takes of the loop is measured, with that of the requests until they have answered,
+stream or wait for the model; and when it was more than a share, the next turn waits.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ class LoopShare:
     async def turn(self) -> None:
         """Wait for a turn, behind those who came before; where no request is older than `YOUNG` there is no rest."""
         async with self._lock:
-            while trio.current_time() < self._free_at and self._is_anyone_answered():  # noqa: ASYNC110  # not polled
-                await trio.sleep_until(self._free_at)
+            latest = trio.current_time() + MOST_REST  # others may take more of the loop meanwhile, again and again
+            while trio.current_time() < min(self._free_at, latest) and self._is_anyone_answered():
+                await trio.sleep_until(min(self._free_at, latest))
 
     def _is_anyone_answered(self) -> bool:
         return trio.current_time() - next(iter(self._begun.values()), math.inf) >= YOUNG
@@ -65,7 +66,7 @@ class LoopShare:
         self._free_at = min(free_at, now + MOST_REST)
 
     async def charged(self, task: Coroutine[Any, Any, T], is_over: Callable[[], bool] = lambda: False) -> T:
-        """Run a coroutine; what its steps take of the loop counts as taken, until `is_over`."""
+        """Run a coroutine; what its steps take of the loop counts as taken, while it is young and until `is_over`."""
         return await _Charged(self, task, is_over)
 
 
@@ -76,6 +77,7 @@ class _Charged(Generator[Any, Any, T]):
         self._share = share
         self._task = task
         self._is_over = is_over
+        self._young_until = trio.current_time() + YOUNG
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self
@@ -91,5 +93,5 @@ class _Charged(Generator[Any, Any, T]):
         try:
             return resume(*told)
         finally:
-            if not self._is_over():
+            if began < self._young_until and not self._is_over():
                 self._share.charge(trio.current_time() - began)

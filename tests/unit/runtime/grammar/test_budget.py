@@ -63,7 +63,7 @@ def allowed(bits: bytes | None) -> set[int] | None:
         ("any", "<think>123456</think>78", "<think>1234</think>56</think>78"),
         ("any", "Yes. <think>1234567", "Yes. <think>1234567"),
         ("any", "12345678", "12345678"),
-        ("any", "<think>1</th34567", "<think>1</think>34567"),
+        ("any", "<think>1</th34567", "<think>1</th</think>34567"),
         ("begun", "1234567", "1234</think>567"),
         ("begun", "12</think>345678", "12</think>345678"),
         ("again", "1<think>a:23456789", "1<think>a:2345<|im_end|>6789"),

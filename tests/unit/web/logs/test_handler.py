@@ -93,6 +93,40 @@ def test_no_line_goes_before_one_that_was_lost(stream: Stream) -> None:
         assert stream.read(LOST % 2) == ["1" * 80, LOST % 2]
 
 
+def test_a_line_longer_than_all_that_may_wait_silences_nothing(stream: Stream) -> None:
+    handler = LineHandler(capacity=100, log=stream.descriptor)
+    with logging_to(stream, handler) as logger:
+        logger.warning("1" * 500)
+        assert stream.read("1" * 500) == ["1" * 500]
+        handler.flush()
+        stream.full = 0
+        logger.warning("on")
+        assert stream.read("on") == ["on"]
+
+
+def test_who_writes_holds_no_lock_that_a_finalizer_could_not_take_there(stream: Stream) -> None:
+    """A finalizer runs in any thread, amid anything, and may log: there is one lock, which the writer has already."""
+    handler = LineHandler(capacity=100, log=stream.descriptor)
+    taken = list[bool]()
+
+    class Formatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            if record.msg == LOST:
+                other = threading.Thread(target=lambda: taken.append(lock.acquire(blocking=False)))
+                other.start()
+                other.join()
+            return super().format(record)
+
+    lock = handler.lock
+    assert lock is not None
+    handler.setFormatter(Formatter())
+    with logging_to(stream, handler) as logger:
+        logger.warning("1" * 80)
+        logger.warning("2" * 80)
+        stream.read(LOST % 1)
+    assert taken == [False]
+
+
 def test_a_line_is_made_when_it_is_logged(stream: Stream) -> None:
     handler = LineHandler(log=stream.descriptor)
     with logging_to(stream, handler) as logger:

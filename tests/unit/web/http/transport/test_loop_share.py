@@ -59,6 +59,25 @@ async def test_no_rest_is_longer_than_its_bound_whatever_was_taken(autojump_cloc
     assert trio.current_time() - before == MOST_REST
 
 
+async def test_no_turn_waits_longer_though_others_take_more_meanwhile(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
+    await trio.sleep(YOUNG)
+
+    async def take() -> None:
+        while True:
+            share.charge(0.01)
+            await trio.sleep(0.02)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(take)
+        await trio.sleep(1)
+        before = trio.current_time()
+        with trio.fail_after(10 * MOST_REST):
+            await share.turn()
+        assert trio.current_time() - before == pytest.approx(MOST_REST)
+        nursery.cancel_scope.cancel()
+
+
 async def test_turns_come_in_order_and_one_for_each_who_waits(autojump_clock: MockClock) -> None:
     """A connection with much to handle has one turn for each of its neighbour's."""
     share, order = beside_a_stream(), list[str]()
@@ -111,7 +130,7 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockCl
     share = beside_a_stream()
 
     async def work() -> str:
-        mock_clock.jump(0.1)  # a step that takes so long
+        mock_clock.jump(YOUNG / 2)  # a step that takes so long
         await trio.lowlevel.checkpoint()
         with pytest.raises(ValueError, match="thrown"):
             await wait_and_raise()
@@ -123,7 +142,7 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockCl
         raise ValueError("thrown")
 
     assert await share.charged(work()) == "done"
-    began, waited = trio.current_time(), trio.Event()
+    waited = trio.Event()
 
     async def take() -> None:
         await share.turn()
@@ -132,11 +151,24 @@ async def test_the_steps_of_a_task_count_and_its_waits_do_not(mock_clock: MockCl
     async with trio.open_nursery() as nursery:
         nursery.start_soon(take)
         await wait_all_tasks_blocked()
-        mock_clock.jump(0.25 * REST - 0.1)
+        mock_clock.jump((YOUNG / 2 + 0.15) * REST - 0.1)
         await wait_all_tasks_blocked()
-        assert not waited.is_set(), trio.current_time() - began
+        assert not waited.is_set()
         mock_clock.jump(0.1)
         await waited.wait()
+
+
+async def test_a_task_that_waits_for_the_model_takes_nothing(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
+
+    async def wait() -> None:
+        await trio.sleep(YOUNG)
+        autojump_clock.jump(100)
+
+    await share.charged(wait())
+    before = trio.current_time()
+    await share.turn()
+    assert trio.current_time() == before
 
 
 async def test_what_is_over_counts_no_more(mock_clock: MockClock) -> None:
