@@ -222,7 +222,8 @@ class Chat:
         tools = () if conversation.tool_choice.mode is ToolMode.NONE else conversation.tools
         spoken = any(turn.tool_calls or turn.role == "tool" for turn in conversation.turns)
         if spoken and (self._traits.calls is None or self.tool_format is ToolFormatName.GENERIC):
-            messages = generic_messages(conversation, (Listed if self._traits.tools_in_system else Hermes).write)
+            write = (Listed if self._traits.tools_in_system else Hermes).write
+            messages = generic_messages(conversation, write, self._traits.reasoning_field)
         else:
             messages = template_messages(conversation, self._traits)
         if not tools:

@@ -55,11 +55,14 @@ def _message(
         message["tool_call_id"] = ids.get(turn.tool_call_id, turn.tool_call_id)
         if turn.name is None and turn.tool_call_id in names:
             message["name"] = names[turn.tool_call_id]
-    field = traits.reasoning_field
+    return message | thought_field(turn, traits.reasoning_field)
+
+
+def thought_field(turn: Turn, field: str | None) -> Message:
+    """Return what a turn thought in the field that the template reads; nothing where there is none."""
     # Where the field is `thinking`, as in gpt-oss, a turn that calls has either a text or that.
-    if turn.reasoning and field and not (field == "thinking" and turn.tool_calls and turn.content):
-        message[field] = turn.reasoning
-    return message
+    shown = turn.reasoning and field and not (field == "thinking" and turn.tool_calls and turn.content)
+    return {field: turn.reasoning} if field and shown else {}
 
 
 def plain_message(turn: Turn) -> Message:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.parts import CallEnd, CallStart, ReasoningPart, TextPart
-from runtime.chat.reading.source import WHITESPACE, ReadingParser
+from runtime.chat.reading.source import WHITESPACE, Source
 from runtime.chat.reading.text import Markers, text_until
 from runtime.errors import RequestError
 from runtime.grammar.grammar import ThoughtBudget
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from runtime.chat.conversation import Conversation, ReasoningChoice
     from runtime.chat.lark import Lark
-    from runtime.chat.reading.source import Reading, Source
+    from runtime.chat.parts import Part
+    from runtime.chat.reading.source import Reading
     from runtime.chat.template import ChatTemplate
 
 SWITCHES = ("enable_thinking", "thinking")
@@ -26,6 +27,52 @@ EFFORT = "reasoning_effort"
 """The variable of templates that says how much to think."""
 
 _NO_EFFORT = "none"
+
+_PIECE = 4096
+"""Characters that are tried as calls at once."""
+
+
+class _Trial:
+    """A reading of what may be calls and nothing else.
+
+    Attributes:
+        parts: that were read.
+        failed: there is something else.
+        whole: characters up to the end of the last call before that.
+    """
+
+    def __init__(self, read: Callable[[Source], Reading[None]]) -> None:
+        self.parts: list[Part] = []
+        self.failed = False
+        self.whole = 0
+        self._source = Source()
+        self._reading = read(self._source)
+        self._open = False
+
+    def push(self, text: str) -> None:
+        """Read more text, up to what is no call."""
+        self._source.push(text)
+        self._run()
+
+    def is_whole(self, *, cut: bool) -> bool:
+        """Read to the end; return whether all was whole calls."""
+        self._source.ended = True
+        self._source.cut = cut
+        self._run()
+        return bool(self.parts) and not self.failed and not self._open
+
+    def _run(self) -> None:
+        for part in self._reading:
+            if part is None:
+                return
+            self.parts.append(part)
+            # A call that begins within another shows that one to be broken.
+            self.failed = isinstance(part, TextPart) or (self._open and isinstance(part, CallStart))
+            if self.failed:
+                return
+            self._open = not isinstance(part, CallEnd)
+            if not self._open:
+                self.whole = self._source.position
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +127,41 @@ class Thought:
             return
         source.after_marker = True
         markers = Markers(self.closing, call) if call else Markers(self.closing)
+        thought_to = 0
         while (found := (yield from text_until(source, markers, ReasoningPart))) is not None:
-            if found.marker == self.closing or (yield from self._read_calls(source, calls, call)):
+            if found.marker == self.closing:
                 return
+            if source.position > thought_to:
+                tried = yield from self._read_calls(source, calls, call)
+                if tried is None:
+                    return
+                thought_to = tried
             source.after_marker = False
             yield ReasoningPart(found.spaces + call)
 
-    def _read_calls(self, source: Source, read: Callable[[Source], Reading[None]], call: str) -> Reading[bool]:
+    def _read_calls(self, source: Source, read: Callable[[Source], Reading[None]], call: str) -> Reading[int | None]:
         """Read calls up to the end of the answer, from behind the first marker on.
 
         Returns:
-            Whether there is nothing else; if not, nothing was read.
+            None where there is nothing else.  If there is, nothing was read, and this is the position up to which a
+            call begins in vain, for what follows it is the same.
         """
-        trial = ReadingParser(read)
-        parts, taken, last = list(trial.push(call)), [""], ""
-        while not any(isinstance(part, TextPart) for part in parts) and self.closing not in last:
+        trial, taken, last = _Trial(read), [""], ""
+        begin = source.position - len(call)
+        trial.push(call)
+        while not trial.failed and self.closing not in last:
             if not (yield from source.more()):
-                parts += trial.finish(cut=source.cut)
-                ends = sum(isinstance(part, CallEnd) - isinstance(part, CallStart) for part in parts)
-                if parts and ends == 0 and not any(isinstance(part, TextPart) for part in parts):
-                    yield from parts
-                    return True
+                if trial.is_whole(cut=source.cut):
+                    yield from trial.parts
+                    return None
                 break
-            taken.append(source.take(len(source.text)))
+            taken.append(source.take(min(source.at + _PIECE, len(source.text))))
             last = last[-len(self.closing) :] + taken[-1]
-            parts += trial.push(taken[-1])
+            trial.push(taken[-1])
+        closing = last.find(self.closing)
+        in_vain = source.position - len(last) + closing if closing >= 0 else begin + trial.whole
         source.unread("".join(taken))
-        return False
+        return in_vain
 
     def budget(self, tokens: int | None, *, begun: bool) -> ThoughtBudget | None:
         """Return what bounds it to so many tokens; None for no bound."""

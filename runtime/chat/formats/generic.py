@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from runtime.chat.formats.hermes import CLOSING, OPENING
-from runtime.chat.messages import arguments_text, custom_names, plain_message, tool_schema
+from runtime.chat.messages import arguments_text, custom_names, plain_message, thought_field, tool_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -29,18 +29,21 @@ To call one, write a JSON object with its name and arguments between these marke
 The results will come between <tool_response> and </tool_response>. If no function helps, answer in plain words."""
 
 
-def generic_messages(conversation: Conversation, write: Callable[[Sequence[tuple[str, str]]], str]) -> list[Message]:
+def generic_messages(
+    conversation: Conversation, write: Callable[[Sequence[tuple[str, str]]], str], reasoning_field: str | None
+) -> list[Message]:
     """Return the turns of a conversation as messages that any template shows.
 
     Args:
         conversation: the chat.
         write: returns calls, by their names and arguments, as text.
+        reasoning_field: of the template, for what was thought; None where it reads none.
     """
     custom = custom_names(conversation)
     messages: list[Message] = []
     after_result = False
     for turn in conversation.turns:
-        message = _message(turn, custom, write)
+        message = _message(turn, custom, write) | thought_field(turn, reasoning_field)
         # Results, and what the user says behind them, are one turn: many templates want the roles to alternate.
         if after_result and message["role"] == "user":
             message["content"] = f"{messages.pop()['content']}\n{message.get('content', '')}"

@@ -171,21 +171,24 @@ def _arguments(source: Source, number: int) -> Reading[None]:
 
 
 def _object_in_string(source: Source, number: int, scanner: JsonScanner) -> Reading[None]:
-    """Read a string that holds an object, which `scanner` follows; without one there is nothing to yield."""
+    """Read a string that holds an object, which `scanner` follows; without one there is nothing to yield.
+
+    What the string says behind the object, or from where it is no JSON, is read as arguments, too, and breaks the call.
+    """
     outer, string = JsonScanner(repairs=True), JsonString()
-    begun = False
-    while not outer.done and not outer.failed and not scanner.failed and (yield from source.more()):
+    begun = broken = False
+    while not outer.done and (yield from source.more()):
         said = _string_piece(source, outer, string)
         said = said if begun else said.lstrip()
         if said and not begun and said[0] != "{":
             return
         begun = begun or bool(said)
         end, text = scanner.feed(said, 0)
-        if text:
-            yield CallArguments(number, text)
-        if scanner.done and said[end:].strip():
-            return
-    scanner.done &= outer.done
+        rest = said[end:] if broken else said[end:].lstrip()
+        broken = broken or bool(rest)
+        if text or rest:
+            yield CallArguments(number, text + rest)
+    scanner.done &= outer.done and not broken
 
 
 def read_value(source: Source) -> Reading[bool]:

@@ -45,16 +45,26 @@ class Source:
         self.cut = False
         self.starved = False
         self._record: list[str] | None = None
+        self._came = 0
+
+    @property
+    def position(self) -> int:
+        """Characters of the answer before the next one to be read."""
+        return self._came - len(self.text) + self.at
 
     def push(self, text: str) -> None:
         """Add text behind what is there."""
         self.text = self.text[self.at :] + text
         self.at = 0
+        self._came += len(text)
 
     def unread(self, text: str) -> None:
         """Take text back that was read."""
-        self.text = text + self.text[self.at :]
-        self.at = 0
+        if self.text.endswith(text, 0, self.at):
+            self.at -= len(text)
+        else:
+            self.text = text + self.text[self.at :]
+            self.at = 0
         self.starved = False
 
     def next_call(self) -> int:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 
 from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolChoice, ToolMode, Turn
+from runtime.chat.formats.format import Calls
+from runtime.chat.formats.hermes import Hermes
+from runtime.chat.reading.source import ReadingParser
+from runtime.chat.reasoning import Thought
 from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind, ThoughtBudget
-from tests.models.chat.answers import Answer, assert_read
+from tests.models.chat.answers import Answer, Call, assert_read, read
 from tests.models.chat.grammars import accepts, added_tokens
 from tests.models.chat.templates import CHATML, HARMONY, HERMES, OPENED
+
+if TYPE_CHECKING:
+    from runtime.chat.reading.source import Reading, Source
 
 TURNS = (Turn("user", "Why?"),)
 CLOSE_ONLY = CHATML + "{# </think> #}"
@@ -131,3 +139,38 @@ def test_a_model_that_cannot_but_think_is_asked_not_to_and_does() -> None:
     assert harmony.prompt(wish).text.endswith("<|start|>assistant")
     with pytest.raises(RequestError, match="always reasons"):
         harmony.prompt(demand)
+
+
+CALL = '<tool_call>{"name":"f","arguments":{"a":"x"}}</tool_call>\n'
+BROKEN = '<tool_call>{"name":"f","arguments":{"a":"x"'
+
+
+@pytest.mark.parametrize("piece", [4, 100_000])
+@pytest.mark.parametrize(
+    ("end", "most", "text", "calls"),
+    [
+        ("So I will.</think>hi", 1, "hi", 0),
+        ("</think>hi", 1, "hi", 0),
+        (BROKEN, 2, "", 0),
+        (f"So I will.{CALL}", 2, "", 1),
+    ],
+)
+def test_calls_that_were_thought_are_tried_once(piece: int, end: str, most: int, text: str, calls: int) -> None:
+    trials = 0
+
+    def read_calls(source: Source) -> Reading[None]:
+        nonlocal trials
+        trials += 1
+        return Hermes().read(source, Calls((Tool("f"),), required=False, parallel=True, bound=False))
+
+    def read_answer(source: Source) -> Reading[None]:
+        yield from Thought().read(source, read_calls, "<tool_call>", begun=True)
+        yield from Hermes().read(source, Calls((), required=False, parallel=True, bound=False))
+
+    written = CALL * 100 + end
+    said = read(ReadingParser(read_answer), [written[at : at + piece] for at in range(0, len(written), piece)])
+    thought = written.removesuffix(CALL if calls else "</think>hi").rstrip() if end != BROKEN else written
+    assert said.reasoning == thought
+    assert "".join(said.text) == text
+    assert said.calls == [Call("f", '{"a":"x"}', whole=True)] * calls
+    assert trials <= most

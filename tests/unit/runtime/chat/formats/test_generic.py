@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, Tool, ToolCall, ToolChoice, ToolMode, Turn
 from runtime.chat.template import ChatTemplate
@@ -12,6 +14,13 @@ ALTERNATING = """
     {%- if message.role != ("assistant" if loop.index0 % 2 else "user") %}{{- raise_exception("roles alternate") }}
     {%- endif %}
     {{- "[" + message.role + "]" + message.content }}
+{%- endfor %}
+"""
+THOUGHTFUL = """
+{%- for message in messages %}
+    {{- "[" + message.role + "]" }}
+    {%- if message.reasoning_content %}{{- "<think>" + message.reasoning_content + "</think>" }}{% endif %}
+    {{- message.content }}
 {%- endfor %}
 """
 TOOL = Tool("now", "The time.", {"type": "object", "properties": {"zone": {"type": "string"}}})
@@ -59,3 +68,14 @@ def test_calls_are_written_as_the_model_does_where_its_template_only_shows_tools
     assert '<|tool_call|>[{"name": "now", "arguments": {"zone": "CET"}}, {"name": "now", "arguments": {}}]' in text
     assert "You can call" not in text
     assert "<|system|>Be brief.<|tool|>" in prompt(LISTED, Turn("system", "Be brief."), Turn("user", "Hi"))
+
+
+def test_earlier_thoughts_are_shown_beside_earlier_calls() -> None:
+    first, called, *results = HISTORY
+    called = dataclasses.replace(called, reasoning="The clock.")
+    text = prompt(
+        THOUGHTFUL, Turn("user", "Hi"), Turn("assistant", "Yes?", reasoning="A user."), first, called, *results
+    )
+    assert "[assistant]<think>A user.</think>Yes?[user]" in text
+    assert "[assistant]<think>The clock.</think>I look.\n<tool_call>" in text
+    assert "think" not in prompt(CHATML, first, called, *results)

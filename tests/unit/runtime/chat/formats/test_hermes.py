@@ -73,6 +73,19 @@ def test_a_scripted_answer_however_it_is_split() -> None:
             called('{"a": "b\\nc"}', call_id="x1"),
         ),
         ('{"name": "f", "arguments": {"a": nope}}</tool_call>', called('{"a": nope', "}}</tool_call>", whole=False)),
+        (
+            '{"name": "f", "arguments": "{\\"a\\": 1}}"}</tool_call>',
+            called('{"a": 1}}', "}</tool_call>", whole=False),
+        ),
+        (
+            '{"name": "f", "arguments": "{\\"a\\": 1} trailing"}</tool_call>',
+            called('{"a": 1}trailing', "}</tool_call>", whole=False),
+        ),
+        (
+            '{"name": "f", "arguments": "{\\"a\\": nope}"}</tool_call>',
+            called('{"a": nope}', "}</tool_call>", whole=False),
+        ),
+        ('{"name": "f", "arguments": " {\\"a\\": 1} \\n"}</tool_call>', called('{"a": 1}')),
     ],
 )
 def test_what_is_odd_and_a_call(text: str, expected: Answer) -> None:
