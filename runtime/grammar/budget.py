@@ -111,14 +111,19 @@ class CompiledBudget:
         return self._within(left, rest) if opened else _State(_Place.BEFORE, left, _last(text, len(self._opening) - 1))
 
     def _within(self, left: int, text: bytes) -> _State:
-        """Return the state in a thought, which is closed where nothing is left for it.
-
-        The marker is whole even where the model has begun one: it may be a token, which alone a grammar takes for it.
-        """
+        """Return the state in a thought; where nothing is left for it, what the model has begun to close is closed."""
+        tail = _last(text, len(self._closing) - 1)
         if left > 0:
-            return _State(_Place.WITHIN, left, _last(text, len(self._closing) - 1))
-        closing = self._tokenizer.encode(self._asked.closing, add_special_tokens=False)
-        return _State(_Place.WITHIN, 0, closing=tuple(closing))
+            return _State(_Place.WITHIN, left, tail)
+        begun = next(i for i in range(len(tail), -1, -1) if tail.endswith(self._closing[:i]))
+        return _State(_Place.WITHIN, 0, closing=self._rest(self._closing[begun:]))
+
+    def _rest(self, rest: bytes) -> tuple[int, ...]:
+        """Return the tokens for the rest of a marker: for the whole, where that is a token, or where no tokens spell it."""
+        whole = tuple(self._tokenizer.encode(self._asked.closing, add_special_tokens=False))
+        tokens = tuple(self._tokenizer.encode(rest.decode(errors="ignore"), add_special_tokens=False))
+        spelled = b"".join(map(self._tokenizer.token_bytes, tokens)) == rest
+        return tokens if spelled and len(whole) > 1 else whole
 
     def _behind(self, left: int) -> _State:
         return _State(_Place.BEFORE if self._asked.again else _Place.BEHIND, left)

@@ -26,6 +26,7 @@ from web.http.hypercorn_config import hypercorn_config
 from web.http.listeners import bound_sockets, open_listeners, url_of
 from web.http.transport.serve import serve_connections
 from web.limits import Limits
+from web.process.descriptors import fit_descriptors
 from web.process.signals import SIGNALS, exit_now
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ SESSION_SECONDS = 600
 """After which a session in which nothing is asked is sent anywhere again."""
 LINGER_SECONDS = 1.0  # for the last bytes of answers, at the end
 ENDING_SECONDS = 1.0  # in which Dynamo's server has to end when nobody is connected to it any more
+FILES = 4  # of a connection: the client's, one to Dynamo's server and that one's end, one at the control address
 ASK_AGAIN = 0.05  # seconds; Dynamo tells nobody when its server is ready
 
 
@@ -116,6 +118,7 @@ async def _serve(
     """Dynamo's side is asyncio's, the passage and the control address Trio's."""
     from dynamo.runtime import DistributedRuntime
 
+    limits = fit_descriptors(rules.limits, FILES)
     with trio.open_signal_receiver(*SIGNALS) as signals:
         async with (
             open_listeners(door.host, door.port) as doors,
@@ -125,10 +128,10 @@ async def _serve(
             runtime = DistributedRuntime(asyncio.get_running_loop(), cluster.discovery, "tcp", event_plane="zmq")
             stop = trio.Event()
             control = control_app(await _open_peers(runtime, cluster, signals), stop, rules.policy)
-            passage = Passage((inner.host, inner.port), rules.limits, rules.policy)
+            passage = Passage((inner.host, inner.port), limits, rules.policy)
             async with trio.open_nursery() as services:
                 await services.start(partial(_serve_app, control, controls, Limits(), stop))
-                await services.start(partial(_serve_app, passage.app, doors, rules.limits, stop))
+                await services.start(partial(_serve_app, passage.app, doors, limits, stop))
                 serving = asyncio.ensure_future(_run_door(runtime, cluster, inner))
                 urls = url_of(doors, "http"), url_of(controls, "http")
                 by_itself = await _wait_end(serving, signals, partial(_wait_ready, inner, partial(announce, *urls)))

@@ -18,17 +18,18 @@ OTHER_DESCRIPTORS = 128
 logger = logging.getLogger("cede.web")
 
 
-def fit_descriptors(limits: Limits) -> Limits:
+def fit_descriptors(limits: Limits, each: int = 1) -> Limits:
     """Raise the process's limit on file descriptors as far as needed, or lower the limit on connections.
 
     Args:
         limits: as configured.
+        each: descriptors of a connection.
 
     Returns:
         `limits`, with no more connections than there are descriptors for.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = limits.connections + OTHER_DESCRIPTORS
+    wanted = each * limits.connections + OTHER_DESCRIPTORS
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return limits
     available = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -38,6 +39,6 @@ def fit_descriptors(limits: Limits) -> Limits:
         available = soft
     if available >= wanted:
         return limits
-    connections = max(1, available - OTHER_DESCRIPTORS)
+    connections = max(1, (available - OTHER_DESCRIPTORS) // each)
     logger.warning("at most %s, for want of file descriptors (ulimit -n)", counted(connections, "connection"))
     return replace(limits, connections=connections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,9 @@ OF_ONE_CONNECTION = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"expect")
 )
 """Headers that are not passed on: they are between a client and whom it is connected to (RFC 9110, 7.6.1)."""
+
+OF_THE_BODY = frozenset((b"content-length", b"content-encoding"))
+"""Likewise: a body is passed on as it was read, unpacked."""
 
 
 class Exchange:
@@ -44,7 +48,7 @@ class Exchange:
             RequestError: it is none that HTTP/1.1 can say.
             Unavailable: the server is gone.
         """
-        kept = [(name, value) for name, value in headers if name not in OF_ONE_CONNECTION | {b"content-length"}]
+        kept = [(name, value) for name, value in headers if name not in OF_ONE_CONNECTION | OF_THE_BODY]
         if not any(name == b"host" for name, _ in kept):  # of a client that speaks HTTP/1.0
             kept.append((b"host", b"localhost"))
         kept += [(b"connection", b"close"), (b"content-length", b"%d" % len(body))]
@@ -92,11 +96,13 @@ async def open_exchange(address: tuple[str, int], chunk: int) -> AsyncIterator[E
     """Connect; the connection is closed with the scope.
 
     Raises:
-        Unavailable: nobody listens.
+        Unavailable: nobody listens, or no file may be opened.
     """
     try:
         stream = await trio.open_tcp_stream(*address)
-    except OSError:
+    except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise Unavailable("The front door has too many files open (ulimit -n).", retry_after=1) from None
         raise Unavailable("The server behind the front door is gone.", retry_after=1) from None
     async with stream:
         yield Exchange(stream, chunk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -11,7 +12,9 @@ import trio
 from quart_trio.wrappers import TrioResponse as Response
 from werkzeug.datastructures import Headers
 
-from runtime.errors import ShuttingDown
+from runtime.errors import ShuttingDown, Unavailable
+from runtime.log_text import shortened
+from runtime.units import counted
 from web.app import apply_browser_policy
 from web.bodies.stream_body import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
@@ -33,6 +36,8 @@ logger = logging.getLogger("cede.web")
 
 OWN = OF_ONE_CONNECTION | {b"date"}
 """Headers of an answer that its client gets from us, and not as Dynamo wrote them."""
+
+MOST_NAMED = 20  # requests, in a line of the log
 
 
 class Passage:
@@ -67,13 +72,16 @@ class Passage:
             with trio.move_on_after(grace):
                 await self._is_empty.wait()
         if self._passing:
-            left = ", ".join(self._passing.values())
-            logger.error("these have not ended within %g s (--grace), and are cut off: %s", grace, left)
+            left = shortened(", ".join(islice(self._passing.values(), MOST_NAMED)))
+            count = counted(len(self._passing), "request")
+            logger.error("%s not ended within %g s (--grace), and cut off: %s", count, grace, left)
 
     async def _pass_on(self) -> Response:
         request = current_request()
         if self._is_closed:
             raise ShuttingDown("The front door is shutting down.", retry_after=1)
+        if len(self._passing) >= self._limits.connections:  # over HTTP/2 they may be more than clients
+            raise Unavailable("The front door passes as many requests on as it can (--max-connections).", retry_after=1)
         request.resources.enter_context(self._counted(request))
         body = await request.body.read(BODY_TIMEOUT)
         exchange = await request.resources.enter_async_context(open_exchange(self._server, self._limits.write_bytes))

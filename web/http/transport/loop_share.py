@@ -53,7 +53,7 @@ class LoopShare:
         """Wait for a turn, behind those who came before; where no request is older than `YOUNG` there is no rest."""
         async with self._lock:
             latest = trio.current_time() + MOST_REST  # others may take more of the loop meanwhile, again and again
-            while trio.current_time() < min(self._free_at, latest) and self._is_anyone_answered():
+            while trio.current_time() < min(self._free_at, latest) and self._is_anyone_answered():  # noqa: ASYNC110
                 await trio.sleep_until(min(self._free_at, latest))
 
     def _is_anyone_answered(self) -> bool:

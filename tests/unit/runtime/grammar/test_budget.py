@@ -12,7 +12,7 @@ from runtime.errors import GrammarFailed
 from runtime.grammar.compiler import GrammarCompiler
 from runtime.grammar.grammar import Grammar, GrammarKind, ThoughtBudget
 from runtime.text.tokenizer import Tokenizer
-from tests.models.small_tokenizers import byte_level
+from tests.models.small_tokenizers import byte_level, llama2_style
 
 TOKENIZER = Tokenizer(byte_level())
 HOLD = GrammarCompiler(TOKENIZER, TOKENIZER.vocab_size, (2,)).hold
@@ -54,6 +54,25 @@ def allowed(bits: bytes | None) -> set[int] | None:
     return None if bits is None else {i for i in range(TOKENIZER.vocab_size) if bits[i // 8] >> i % 8 & 1}
 
 
+def test_a_marker_that_is_a_token_is_said_as_one_though_it_was_begun_as_text() -> None:
+    """A grammar takes the token alone for the end of the thought."""
+    budget = dataclasses.replace(CHANNELS, opening="<think>", again=False, begun=True)
+    matcher = HOLD(dataclasses.replace(MATCHERS["any"], budget=budget)).matcher()
+    for token in ids("1ab<"):
+        matcher.accept(token)
+    assert matcher.forced() == [TOKENIZER.added_tokens["<|im_end|>"]]
+
+
+def test_a_marker_is_said_whole_where_no_tokens_spell_its_rest() -> None:
+    tokenizer = Tokenizer(llama2_style())
+    hold = GrammarCompiler(tokenizer, tokenizer.vocab_size, (2,)).hold
+    budget = dataclasses.replace(BUDGET, tokens=1, begun=True)
+    matcher = hold(dataclasses.replace(MATCHERS["any"], budget=budget)).matcher()
+    matcher.accept(tokenizer.encode("<", add_special_tokens=False)[-1])
+    said = b"".join(map(tokenizer.token_bytes, matcher.forced()))
+    assert said.endswith(b"</think>")
+
+
 @pytest.mark.parametrize(
     ("name", "wanted", "said"),
     [
@@ -63,7 +82,7 @@ def allowed(bits: bytes | None) -> set[int] | None:
         ("any", "<think>123456</think>78", "<think>1234</think>56</think>78"),
         ("any", "Yes. <think>1234567", "Yes. <think>1234567"),
         ("any", "12345678", "12345678"),
-        ("any", "<think>1</th34567", "<think>1</th</think>34567"),
+        ("any", "<think>1</th34567", "<think>1</think>34567"),
         ("begun", "1234567", "1234</think>567"),
         ("begun", "12</think>345678", "12</think>345678"),
         ("again", "1<think>a:23456789", "1<think>a:2345<|im_end|>6789"),

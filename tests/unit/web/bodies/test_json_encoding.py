@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from web.bodies.json_encoding import BLOCK, JsonArrayBuilder, JsonStringBuilder, LazyJsonArray, iter_json
+from web.bodies.json_encoding import BLOCK, JsonArrayBuilder, JsonStringBuilder, LazyJsonArray, RawJson, iter_json
 from web.bodies.page_buffer import PageBuffer
 
 few = settings(max_examples=40, deadline=None)
@@ -94,3 +94,11 @@ def test_pages_that_are_taken_while_they_grow() -> None:
     assert len(pages) == 6
     pages.clear()
     assert (len(pages), pages.take()) == (0, b"")
+
+
+def test_what_is_json_already_becomes_one_line_of_ascii() -> None:
+    value = {"a": "x\u2028y\x85z \U0001f600 \ud800"}
+    encoded = b"".join(RawJson(json.dumps(value, ensure_ascii=False, indent=1)).iter_json())
+    assert encoded.isascii()
+    assert b"\n" not in encoded
+    assert json.loads(encoded) == value

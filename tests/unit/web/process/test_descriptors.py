@@ -44,3 +44,10 @@ def test_connections_fit(monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, 
     monkeypatch.setattr(resource, "setrlimit", system.setrlimit)
     assert fit_descriptors(Limits(connections=512)).connections == connections
     assert system.limits[0] >= min(soft, connections + OTHER_DESCRIPTORS)
+
+
+def test_a_connection_may_take_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = System(256, 1024, 1024)
+    monkeypatch.setattr(resource, "getrlimit", system.getrlimit)
+    monkeypatch.setattr(resource, "setrlimit", system.setrlimit)
+    assert fit_descriptors(Limits(connections=512), 4).connections == (1024 - OTHER_DESCRIPTORS) // 4

@@ -64,7 +64,7 @@ class Behind:
 @asynccontextmanager
 async def open_door(behind: Behind, policy: BrowserPolicy = BrowserPolicy()) -> AsyncIterator[tuple[Passage, int]]:  # noqa: B008  # frozen
     """A passage, and the port at which it is."""
-    limits, stop = Limits(body_bytes=1000), trio.Event()
+    limits, stop = Limits(body_bytes=1000, connections=4), trio.Event()
     (inner,) = await trio.open_tcp_listeners(0, host=LOOPBACK)
     listeners = await trio.open_tcp_listeners(0, host=LOOPBACK)
     async with trio.open_nursery() as nursery:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import gzip
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
 import trio.testing
 
+from tests.live.h2_client import H2Client
 from tests.unit.web.cluster.door.doors import ANSWER, LOOPBACK, Behind, open_client, open_door
+from web.cluster.door import exchange
 from web.http.browser_policy import BrowserPolicy
 
 if TYPE_CHECKING:
@@ -95,6 +100,40 @@ async def test_a_stream_is_passed_on_as_it_comes_and_a_part_of_one_is_no_whole()
                 told += data
     assert b"3\r\nabc\r\n" in told
     assert not told.endswith(b"0\r\n\r\n")
+
+
+async def test_a_compressed_body_passes_as_what_it_is() -> None:
+    behind = Behind(ANSWER)
+    async with open_door(behind) as (_, port), open_client(port) as client:
+        headers = {"content-type": "application/json", "content-encoding": "gzip"}
+        await client.post(CHAT, content=gzip.compress(b"{}", mtime=0), headers=headers)
+    ((request, body),) = behind.asked
+    assert body == b"{}"
+    assert b"content-encoding" not in dict(request.headers)
+
+
+async def test_no_more_requests_pass_than_there_are_descriptors_for() -> None:
+    """Over HTTP/2 a client may have many."""
+    behind = Behind(*[None] * 4)
+    async with open_door(behind) as (_, port):
+        stream = await trio.open_tcp_stream(LOOPBACK, port)
+        client = H2Client(stream)
+        for _ in range(4):
+            await client.ask("GET", b"/v1/models")
+        assert await client.answer(await client.ask("GET", b"/v1/models")) == b"503"
+        assert len(behind.asked) <= 4
+        await stream.aclose()
+
+
+async def test_want_of_descriptors_is_said_to_be_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def open_nothing(*_address: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with open_door(Behind()) as (_, port), open_client(port) as client:
+        monkeypatch.setattr(exchange, "trio", SimpleNamespace(open_tcp_stream=open_nothing))
+        response = await client.get("/v1/models")
+    assert response.status_code == 503
+    assert "ulimit -n" in response.json()["error"]["message"]
 
 
 async def test_who_hangs_up_has_his_request_hung_up() -> None:
