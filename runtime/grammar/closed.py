@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from runtime.grammar.endless import DATA, MAPS, pointed_at
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -16,57 +18,79 @@ OPENS = frozenset(
 )
 """Keywords that speak of other properties: such an object stays as it is."""
 
-JOINED = ("allOf", "anyOf", "oneOf", "$ref", "if", "then", "else", "not", "dependentSchemas")
+JOINED = frozenset({"allOf", "anyOf", "oneOf", "$ref", "if", "then", "else", "not", "dependentSchemas"})
 """Keywords by which several schemas describe one object: what one of them does not list, another may."""
-
-_DATA = ("const", "enum", "default", "examples")
 
 
 def closed_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema with `additionalProperties: false` in each object that lists properties and names no others.
 
-    Objects that are described in several places stay open: those beside or within an `allOf`, say.
+    Objects that are described in several places stay open, with what these refer to: those beside or within an `allOf`,
+    say.
     """
-    if _joins(schema):
+    if _is_joined_by_all(schema):
         return dict(schema)
-    return _closed(schema)
+    return _closed(schema, _parts(schema))
 
 
-def _joins(part: Any) -> bool:  # noqa: ANN401  of JSON
+def _is_joined_by_all(part: Any, *, maps: bool = False) -> bool:  # noqa: ANN401  of JSON
     """Whether any object of a schema is described in several places by `allOf`: its parts may be far apart."""
     if isinstance(part, dict):
         together = part.get("allOf")
         if isinstance(together, list) and (len(together) > 1 or "properties" in part):
             return True
-        return any(_joins(inner) for name, inner in part.items() if name not in _DATA)
-    return isinstance(part, list) and any(map(_joins, part))
+        inside = ((name, inner) for name, inner in part.items() if maps or name not in DATA)
+        return any(_is_joined_by_all(inner, maps=name in MAPS and not maps) for name, inner in inside)
+    return isinstance(part, list) and any(map(_is_joined_by_all, part))
 
 
-def _closed(schema: Mapping[str, Any], *, part_of_object: bool = False) -> dict[str, Any]:
-    properties = schema.get("properties")
-    lists = isinstance(properties, dict) and bool(properties)
-    closed: dict[str, Any] = {}
-    for keyword, value in schema.items():
-        if keyword in _DATA:
-            closed[keyword] = value
-        else:
-            joined = keyword in JOINED and (lists or part_of_object)
-            maps = keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-            closed[keyword] = _inner(value, joined=joined, maps=maps)
-    required = schema.get("required")
-    unlisted = (
-        isinstance(required, list) and isinstance(properties, dict) and any(n not in properties for n in required)
-    )
-    if lists and not (part_of_object or unlisted or OPENS & schema.keys() or any(name in schema for name in JOINED)):
+def _parts(root: Mapping[str, Any]) -> frozenset[int]:
+    """Return the identities of the schemas that describe an object together with others."""
+    waiting: list[tuple[Any, bool, bool]] = [(root, False, False)]
+    met: set[tuple[int, bool, bool]] = set()
+    while waiting:
+        part, is_part, maps = waiting.pop()
+        if (id(part), is_part, maps) in met:
+            continue
+        met.add((id(part), is_part, maps))
+        if isinstance(part, list):
+            waiting += [(inner, is_part, False) for inner in part]
+        elif isinstance(part, dict) and maps:
+            waiting += [(inner, is_part, False) for inner in part.values()]
+        elif isinstance(part, dict):
+            joins = is_part or _joins(part)
+            inside = ((name, inner) for name, inner in part.items() if name not in DATA)
+            waiting += [(inner, joins and name in JOINED, name in MAPS) for name, inner in inside]
+            if joins:
+                waiting.append((pointed_at(root, part.get("$ref")), True, False))
+    return frozenset(part for part, is_part, maps in met if is_part and not maps)
+
+
+def _joins(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema says something of an object beside what it joins, or joins it by several keywords."""
+    says = [word for word in ("properties", "required") if schema.get(word)]
+    joining = JOINED & schema.keys()
+    return bool(joining) and len(joining) + len(says) + len(OPENS & schema.keys()) > 1
+
+
+def _closed(schema: Mapping[str, Any], parts: frozenset[int]) -> dict[str, Any]:
+    closed = {
+        keyword: value if keyword in DATA else _inner(value, parts, maps=keyword in MAPS)
+        for keyword, value in schema.items()
+    }
+    properties, required = schema.get("properties"), schema.get("required")
+    if not (isinstance(properties, dict) and properties) or id(schema) in parts or (OPENS | JOINED) & schema.keys():
+        return closed
+    if not (isinstance(required, list) and any(name not in properties for name in required)):
         closed["additionalProperties"] = False
     return closed
 
 
-def _inner(value: Any, *, joined: bool, maps: bool = False) -> Any:  # noqa: ANN401  of JSON
+def _inner(value: Any, parts: frozenset[int], *, maps: bool = False) -> Any:  # noqa: ANN401  of JSON
     if isinstance(value, list):
-        return [_inner(item, joined=joined) for item in value]
+        return [_inner(item, parts) for item in value]
     if not isinstance(value, dict):
         return value
     if maps:
-        return {name: _inner(inner, joined=joined) for name, inner in value.items()}
-    return _closed(value, part_of_object=joined)
+        return {name: _inner(inner, parts) for name, inner in value.items()}
+    return _closed(value, parts)

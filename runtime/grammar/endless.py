@@ -11,7 +11,11 @@ if TYPE_CHECKING:
 
 Node = dict[str, Any]
 
-_DATA = ("const", "enum", "default", "examples")
+DATA = frozenset({"const", "enum", "default", "examples"})
+"""Keywords whose values are no schemas."""
+
+MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose values are schemas by names, which are no keywords."""
 
 
 def pointed_at(root: Mapping[str, Any], reference: object) -> Mapping[str, Any] | None:
@@ -64,14 +68,22 @@ def refuse_endless(root: Mapping[str, Any]) -> None:
 
 
 def _objects(root: Mapping[str, Any]) -> Iterator[Node]:
-    waiting: list[Any] = [root]
+    """Yield the objects that are schemas, also where nothing but a reference says so; some of them twice."""
+    waiting: list[tuple[Any, bool]] = [(root, False)]
+    met: set[tuple[int, bool]] = set()
     while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
+        part, maps = waiting.pop()
+        if (id(part), maps) in met:
+            continue
+        met.add((id(part), maps))
+        if isinstance(part, list):
+            waiting += [(inner, False) for inner in part]
+        elif isinstance(part, dict) and maps:
+            waiting += [(inner, False) for inner in part.values()]
+        elif isinstance(part, dict):
             yield part
-            waiting += [inner for name, inner in part.items() if name not in _DATA]
-        elif isinstance(part, list):
-            waiting += part
+            waiting += [(inner, name in MAPS) for name, inner in part.items() if name not in DATA]
+            waiting.append((pointed_at(root, part.get("$ref")), False))
 
 
 def _needs(root: Mapping[str, Any], node: Node) -> Iterator[Sequence[Mapping[str, Any]]]:

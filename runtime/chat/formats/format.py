@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.chat.lark import arguments_schema, json_key, literal, one_of
 from runtime.chat.reading.json_strings import INPUT
-from runtime.chat.reading.tagged_values import list_in, types_of
+from runtime.chat.reading.tagged_values import LONGEST_CHAIN, list_in, types_of
+from runtime.grammar.endless import pointed_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_REQUIRED = 8
 """Calls in an answer that has to call."""
+
+_ROOT = "arguments-of-the-call"  # the name of the whole schema in that of one value
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +152,42 @@ def tagged_parameters(lark: Lark, tool: Tool, tags: ArgumentTags, head: Callable
 
 def _tagged_value(lark: Lark, schema: Schema, part: object) -> str | None:
     """Return an expression for a value of a schema's part; None for any text."""
-    if not isinstance(part, dict) or types_of(part) <= {"string"}:
-        words = list_in(part, "enum") if isinstance(part, dict) else []
+    if not isinstance(part, dict) or types_of(part, schema) <= {"string"}:
+        words = _listed(part, schema)
         return one_of(list(map(literal, words))) if words and all(isinstance(word, str) for word in words) else None
     shared = {name: schema[name] for name in ("$defs", "definitions", "x-guidance") if name in schema}
-    return f"%json {json.dumps({**shared, **part})}"
+    alone = {**shared, **part}
+    moved: Schema = _moved(alone)
+    if moved != alone:
+        rest = {name: inner for name, inner in schema.items() if name not in shared}
+        moved["$defs"] = {**moved.get("$defs", {}), _ROOT: _moved(rest)}
+    return f"%json {json.dumps(moved)}"
+
+
+def _listed(part: object, root: Schema) -> list[Any]:
+    """Return the values that a schema, or what it refers to, lists; an empty list where it lists none."""
+    for _ in range(LONGEST_CHAIN):
+        if not isinstance(part, dict):
+            break
+        if values := list_in(part, "enum"):
+            return values
+        together = list_in(part, "allOf")
+        part = together[0] if len(together) == 1 else pointed_at(root, part.get("$ref"))
+    return []
+
+
+def _moved(value: Any) -> Any:  # noqa: ANN401  of JSON
+    """Return a part of a schema in which references to the root, but for its definitions, lead to `_ROOT`."""
+    if isinstance(value, list):
+        return [_moved(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    moved = {name: _moved(inner) for name, inner in value.items()}
+    reference = value.get("$ref")
+    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
+        if not reference.startswith(("#/$defs/", "#/definitions/")):
+            moved["$ref"] = f"#/$defs/{_ROOT}{reference[1:]}"
+    return moved
 
 
 def call_text(name: str, arguments: str) -> str:

@@ -118,7 +118,7 @@ class ValueGrammar:
             return one_of([self._constant(value) for value in values])
         if choices := [*list_in(schema, "anyOf"), *list_in(schema, "oneOf")]:
             return one_of([self._value(choice) for choice in choices])
-        types = types_of(schema) or ({"object"} if "properties" in schema else frozenset[str]())
+        types = types_of(schema, self._schema)
         kinds = [self._text()] if "string" in types else []
         if scalars := [kind for kind in _SCALARS if kind in types]:
             bounds = {word: schema[word] for word in _BOUNDS if word in schema}

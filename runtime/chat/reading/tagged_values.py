@@ -11,6 +11,7 @@ from runtime.chat.parts import CallArguments, CallEnd, CallStart
 from runtime.chat.reading.json_calls import LONGEST_NAME
 from runtime.chat.reading.json_strings import INPUT
 from runtime.chat.reading.text import Markers, raw_until
+from runtime.grammar.endless import pointed_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from runtime.chat.reading.source import Reading, Source
 
 Schema = dict[str, Any]
+
+LONGEST_CHAIN = 64
+"""References of a schema, one to the next, and alternatives within one another, that its types are looked for in."""
 
 _TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -122,9 +126,10 @@ class TaggedArguments:
     def __init__(self, number: int, tags: ArgumentTags, schema: Schema | None) -> None:
         self._number = number
         self._tags = tags
-        properties = (schema or {}).get("properties")
+        self._schema = schema or {}
+        properties = self._schema.get("properties")
         self._properties = properties if isinstance(properties, dict) else {}
-        self._required = list_in(schema or {}, "required")
+        self._required = list_in(self._schema, "required")
         self._heads, self._beheaded = tags.heads(self._properties)
         self._given: set[str] = set()
         self._swallowed: set[str] = set()  # names that stand in values as if their argument began there
@@ -144,7 +149,7 @@ class TaggedArguments:
             source: behind the value's tag.
             key: that the value belongs to.
         """
-        types = types_of(self._properties.get(key))
+        types = types_of(self._properties.get(key), self._schema)
         text = types <= {"string"}
         quote = '"' if text else ""
         yield CallArguments(self._number, f"{', ' if self._given else ''}{json_text(key)}: {quote}")
@@ -247,21 +252,44 @@ def json_text(text: str) -> str:
     return json.dumps(_SURROGATES.sub("?", text), ensure_ascii=False)
 
 
-def types_of(schema: object) -> frozenset[str]:
-    """Return the JSON types that a schema allows; none where it does not say."""
-    return frozenset(_types_of(schema))
+def types_of(schema: object, root: Mapping[str, Any]) -> frozenset[str]:
+    """Return the JSON types that a schema allows; none where it does not say.
+
+    Args:
+        schema: is asked for.
+        root: holds it: its references are to parts of this.
+    """
+    return _types_of(schema, root, {}, 0)
 
 
-def _types_of(schema: object) -> list[str]:
-    if not isinstance(schema, dict):
-        return []
+def _types_of(schema: object, root: Mapping[str, Any], known: dict[int, frozenset[str]], depth: int) -> frozenset[str]:
+    """Return the types; `known` holds those of schemas that were looked at, none as yet where that goes on."""
+    if not isinstance(schema, dict) or depth > LONGEST_CHAIN:
+        return frozenset()
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = frozenset()
+    said = [_own_types(schema)]
+    for word in ("anyOf", "oneOf"):
+        choices = (_types_of(one, root, known, depth + 1) for one in list_in(schema, word))
+        said.append(frozenset[str]().union(*choices))
+    together = [pointed_at(root, schema.get("$ref")), *list_in(schema, "allOf")]
+    said += [_types_of(one, root, known, depth + 1) for one in together]
+    said = [types for types in said if types]
+    if said:
+        known[id(schema)] = frozenset.intersection(*said) or frozenset.union(*said)
+    return known[id(schema)]
+
+
+def _own_types(schema: Schema) -> frozenset[str]:
     declared = schema.get("type")
     types = [declared] if isinstance(declared, str) else list_in(schema, "type")
-    values = list_in(schema, "enum") or ([schema["const"]] if "const" in schema else [])
     if not types:
+        values = list_in(schema, "enum") or ([schema["const"]] if "const" in schema else [])
         types = [_TYPES.get(type(value), "null") for value in values]
-    choices = [choice for word in ("anyOf", "oneOf") for choice in list_in(schema, word)]
-    return [*(word for word in types if isinstance(word, str)), *(word for one in choices for word in _types_of(one))]
+    if not types and "properties" in schema:
+        types = ["object"]
+    return frozenset(word for word in types if isinstance(word, str))
 
 
 def list_in(schema: Mapping[str, Any], word: str) -> list[Any]:

@@ -34,6 +34,11 @@ def accepts(compiler: GrammarCompiler, schema: Schema, text: str) -> bool:
     return matcher.is_complete_after(tokens) or matcher.mask_after(tokens)[0] & 1 << 2 != 0
 
 
+def named(name: str, schema: Schema) -> Schema:
+    """An object that has to have a property."""
+    return {"type": "object", "properties": {name: schema}, "required": [name]}
+
+
 def is_valid(schema: Schema, text: str) -> bool:
     return bool(jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)))
 
@@ -73,6 +78,7 @@ def test_a_date_or_a_time_is_one_that_there_is(
     assert [accepts(compiler, schema, json.dumps(text)) for text in bad] == [False] * len(bad)
 
 
+NAME: Schema = {"type": "string"}
 LIST: Schema = {
     "type": "object",
     "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
@@ -104,6 +110,8 @@ REFUSED: dict[str, tuple[Schema, str]] = {
     "a required circle": (NODE, r"\$ref' leads in a circle .*#/\$defs/n"),
     "an optional one that never ends": ({"properties": {"a": {"$ref": "#/$defs/n"}}, **NODE}, "leads in a circle"),
     "a list of itself": ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, "leads in a circle"),
+    "a circle behind a name": (named("default", {"$ref": "#"}), "leads in a circle"),
+    "a circle of examples": ({"$ref": "#/default", "default": {"$ref": "#/default"}}, "leads in a circle"),
     "a pattern": ({"pattern": "(?=a)"}, "pattern"),
     "two patterns": ({"patternProperties": {"a": {}, "b": {"type": "null"}}}, "patternProperties"),
 }
@@ -127,6 +135,12 @@ def test_what_an_output_cannot_be_held_to_is_refused_by_its_keyword(compiler: Gr
         ({"const": '\n"\\'}, r'"\n\"\\"'),
         ({"type": "integer", "minimum": -(2**63), "maximum": 2**64 - 1}, str(MOST)),
         ({"properties": {"format": {"type": "string"}, "minProperties": {"type": "integer"}}}, '{"minProperties": 3}'),
+        (named("default", NAME), '{"default": "a"}'),
+        (
+            named("enum", {"$ref": "#/$defs/const"}) | {"$defs": {"const": named("const", NAME)}},
+            '{"enum": {"const": "a"}}',
+        ),
+        ({"$ref": "#/examples/0", "examples": [{"type": "integer"}]}, "3"),
         ({"enum": [{"minProperties": 7, "$schema": "mine"}]}, '{"minProperties": 7, "$schema": "mine"}'),
         ({"$schema": "http://json-schema.org/draft-07/schema#"}, "1"),
         ({"minimum": 3, "exclusiveMinimum": True}, "4"),

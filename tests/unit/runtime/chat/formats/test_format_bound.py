@@ -9,6 +9,7 @@ import pytest
 
 from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, Tool, ToolChoice, ToolMode, Turn
+from runtime.chat.reading.tagged_values import types_of
 from runtime.chat.template import ChatTemplate
 from tests.models.agent.families import FAMILIES
 from tests.models.chat.answers import read
@@ -19,6 +20,26 @@ SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"a": {"type": "string"}, "b": {"type": "integer"}, "c": {"type": "string"}},
     "required": ["a"],
+}
+REFERRED: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "c": {"$ref": "#/$defs/C"},
+        "o": {"anyOf": [{"$ref": "#/$defs/C"}, {"type": "null"}]},
+        "n": {"$ref": "#/$defs/N"},
+        "all": {"allOf": [{"$ref": "#/$defs/N"}], "default": 1},
+        "e": {"$ref": "#/$defs/E"},
+        "same": {"$ref": "#/properties/n"},
+        "again": {"anyOf": [{"$ref": "#"}, {"type": "null"}]},
+        "circle": {"$ref": "#/$defs/circle"},
+    },
+    "required": ["c"],
+    "$defs": {
+        "C": {"properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False},
+        "N": {"type": "integer"},
+        "E": {"type": "string", "enum": ["red", "blue"]},
+        "circle": {"anyOf": [{"$ref": "#/$defs/circle"}, {"type": "boolean"}]},
+    },
 }
 TAGGED = {
     "qwen-xml": ("</parameter>", ("<tool_call>", "</tool_call>")),
@@ -56,3 +77,36 @@ def test_a_bound_value_may_hold_its_own_end_tag(name: str, tokens: bool, strict:
         assert json.loads(call.arguments) == arguments
     two = rendered_call(chat, tool, {"a": f"x{end}\n", "b": 7})
     assert not accepts(prompt.grammar, two.replace("7", "seven"), *added)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("name", TAGGED)
+def test_an_argument_is_what_its_schema_refers_to(name: str, strict: bool) -> None:
+    family = next(family for family in FAMILIES if family.name == name)
+    tool = Tool("f", "", REFERRED, strict=strict)
+    asked = Conversation([Turn("user", "Hi")], tools=[tool], tool_choice=ToolChoice(ToolMode.REQUIRED))
+    chat = Chat(ChatTemplate(family.template, {"eos_token": "</s>"}))
+    prompt = chat.prompt(asked)
+    assert prompt.grammar
+    arguments = {"c": {"a": 1}, "o": {"a": 2}, "n": 5, "all": 6, "e": "red", "same": 7, "again": {"c": {"a": 3}}}
+    text = rendered_call(chat, tool, arguments)
+    assert accepts(prompt.grammar, text)
+    (call,) = read(prompt.parser(), [text]).calls
+    assert json.loads(call.arguments) == arguments
+    for held, other in (
+        ('{"a": 1}', "rubbish"),
+        ("5", "five"),
+        ("6", "six"),
+        ("red", "green"),
+        ("7", "x"),
+        ("3", '"x"'),
+    ):
+        assert not accepts(prompt.grammar, text.replace(held, other)), other
+
+
+def test_the_types_of_a_long_chain_of_references_are_not_looked_for() -> None:
+    chain = {str(at): {"$ref": f"#/$defs/{at + 1}"} for at in range(5000)}
+    assert types_of({"$ref": "#/$defs/4990"}, {"$defs": chain | {"5000": {"type": "null"}}}) == {"null"}
+    assert types_of({"$ref": "#/$defs/0"}, {"$defs": chain}) == frozenset()
+    knot = {str(at): {"anyOf": [{"$ref": f"#/$defs/{other}"} for other in range(50)]} for at in range(50)}
+    assert types_of({"$ref": "#/$defs/0"}, {"$defs": knot}) == frozenset()

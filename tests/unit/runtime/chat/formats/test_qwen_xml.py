@@ -96,8 +96,9 @@ def test_its_grammar_holds_values_to_their_types() -> None:
         Conversation(referred.turns, tools=[Tool("f", parameters=schema)], tool_choice=referred.tool_choice)
     ).grammar
     assert grammar
-    assert accepts(grammar, call("any\n</parameter>\n<parameter=b>\n[1]"))
-    assert not accepts(grammar, call('any\n</parameter>\n<parameter=b>\n["x"]'))
+    assert accepts(grammar, call("7\n</parameter>\n<parameter=b>\n[1]"))
+    assert not accepts(grammar, call("any\n</parameter>\n<parameter=b>\n[1]"))
+    assert not accepts(grammar, call('7\n</parameter>\n<parameter=b>\n["x"]'))
 
 
 @pytest.mark.parametrize("broken", [{"properties": [7]}, {"properties": {"a": 7}, "required": 7}, {"anyOf": 7}])
