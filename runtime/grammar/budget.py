@@ -119,7 +119,7 @@ class CompiledBudget:
         return _State(_Place.WITHIN, 0, closing=self._rest(self._closing[begun:]))
 
     def _rest(self, rest: bytes) -> tuple[int, ...]:
-        """Return the tokens for the rest of a marker: for the whole, where that is a token, or where no tokens spell it."""
+        """Return the tokens for the rest of a marker: for all of it, if that is a token or if none spell the rest."""
         whole = tuple(self._tokenizer.encode(self._asked.closing, add_special_tokens=False))
         tokens = tuple(self._tokenizer.encode(rest.decode(errors="ignore"), add_special_tokens=False))
         spelled = b"".join(map(self._tokenizer.token_bytes, tokens)) == rest
