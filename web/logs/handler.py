@@ -32,7 +32,7 @@ class LineHandler(logging.Handler):
         super().__init__()
         self._capacity = capacity
         self._log, self._output = log, output
-        # Of all that follows.  Its lock is the one that whoever logs holds already, for a finalizer may log in any thread.
+        # Of all that follows.  Its lock is the one that whoever logs holds already: a finalizer may log in any thread.
         # It is reentrant, as handlers of signals log, too.
         self._changed = threading.Condition(self.lock)
         self._waiting: deque[tuple[int, bytes]] = deque()  # the first is being written

@@ -11,8 +11,8 @@ MUTANTS = (
     Mutant(
         "a line is taken before it was said that others were lost",
         HANDLER,
-        "            if self._lost or self._size",
-        "            if self._size",
+        "(self._lost or self._size + len(line) > self._capacity)",
+        "self._size + len(line) > self._capacity",
         HANDLER_TESTS,
     ),
     Mutant(

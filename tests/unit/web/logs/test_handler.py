@@ -108,17 +108,18 @@ def test_who_writes_holds_no_lock_that_a_finalizer_could_not_take_there(stream: 
     """A finalizer runs in any thread, amid anything, and may log: there is one lock, which the writer has already."""
     handler = LineHandler(capacity=100, log=stream.descriptor)
     taken = list[bool]()
+    lock = handler.lock
+    assert lock is not None
+    acquire = lock.acquire
 
     class Formatter(logging.Formatter):
         def format(self, record: logging.LogRecord) -> str:
             if record.msg == LOST:
-                other = threading.Thread(target=lambda: taken.append(lock.acquire(blocking=False)))
+                other = threading.Thread(target=lambda: taken.append(acquire(blocking=False)))
                 other.start()
                 other.join()
             return super().format(record)
 
-    lock = handler.lock
-    assert lock is not None
     handler.setFormatter(Formatter())
     with logging_to(stream, handler) as logger:
         logger.warning("1" * 80)
