@@ -14,7 +14,6 @@ from werkzeug.datastructures import Headers
 
 from runtime.errors import ShuttingDown, Unavailable
 from runtime.log_text import shortened
-from runtime.units import counted
 from web.app import apply_browser_policy
 from web.bodies.stream_body import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
@@ -72,9 +71,9 @@ class Passage:
             with trio.move_on_after(grace):
                 await self._is_empty.wait()
         if self._passing:
-            left = shortened(", ".join(islice(self._passing.values(), MOST_NAMED)))
-            count = counted(len(self._passing), "request")
-            logger.error("%s not ended within %g s (--grace), and cut off: %s", count, grace, left)
+            more = [f"and {len(self._passing) - MOST_NAMED} more"] if len(self._passing) > MOST_NAMED else []
+            left = ", ".join([*map(shortened, islice(self._passing.values(), MOST_NAMED)), *more])
+            logger.error("these have not ended within %g s (--grace), and are cut off: %s", grace, left)
 
     async def _pass_on(self) -> Response:
         request = current_request()
