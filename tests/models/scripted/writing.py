@@ -56,7 +56,7 @@ def write_scripted(
             what a grammar forces may end in the middle of a piece, of which llguidance takes back four tokens at most.
         longest: characters of a piece, as a rule.
     """
-    cut = list(enumerate(_cut(texts, added, longest)))
+    cut = list(enumerate((_cut_apart if prose else _cut)(texts, added, longest)))
     chains = [[f"<|say {number}|>", *said, said[0] if number in endless else END] for number, said in cut]
     specials = [END, *added, *(chain[0] for chain in chains)]
     letters, merges = _learned(prose)
@@ -64,11 +64,13 @@ def write_scripted(
     begun = [] if prose else [piece[:length] for piece in pieces for length in range(1, len(piece))]
     for piece in (*pieces, *begun):
         letters.setdefault(_letters(piece), len(letters))
-    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=merges, ignore_merges=True))
-    words = "|".join(map(re.escape, sorted({*pieces, *begun}, key=len, reverse=True)))
-    split = pre_tokenizers.Split(Regex(words), "isolated")
-    spelled = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, spelled])
+    tokenizer = Tokenizer(models.BPE(vocab=letters, merges=merges, ignore_merges=not prose))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    if not prose:
+        words = "|".join(map(re.escape, sorted({*pieces, *begun}, key=len, reverse=True)))
+        split = pre_tokenizers.Split(Regex(words), "isolated")
+        spelled = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, spelled])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in specials])
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -94,6 +96,35 @@ def _letters(piece: str) -> str:
     """Return a piece in the alphabet of byte-level tokenizers."""
     (word, _), *_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(piece)
     return word
+
+
+def _cut_apart(texts: Sequence[str], added: Sequence[str], longest: int) -> list[list[str]]:
+    """Cut texts into pieces of which no two are alike: enough where no grammar forces text."""
+    parts = re.compile(f"({'|'.join(map(re.escape, added))})") if added else re.compile(r"(?!)")
+    lengths, known = _lengths(longest), set[str]()
+    cut = [
+        [piece for part in parts.split(text) for piece in _new_pieces(part, added, lengths, known)] for text in texts
+    ]
+    if sum(map(len, cut)) > len({piece for pieces in cut for piece in pieces}):
+        raise ValueError("there is no way to cut these texts")
+    return cut
+
+
+def _new_pieces(part: str, added: Sequence[str], lengths: Iterator[int], known: set[str]) -> list[str]:
+    """Cut a text into pieces that are not known yet, and will be."""
+    if part in added:
+        return [part]
+    pieces: list[str] = []
+    while part:
+        length = next(lengths)
+        while part[:length] in known and length < len(part):
+            length += 1
+        piece, part = part[:length], part[length:]
+        while piece in known and pieces:  # the end of the text is too short
+            piece = pieces.pop() + piece
+        known.add(piece)
+        pieces.append(piece)
+    return pieces
 
 
 def _cut(texts: Sequence[str], added: Sequence[str], longest: int) -> list[list[str]]:
