@@ -56,7 +56,8 @@ def write_scripted(
             what a grammar forces may end in the middle of a piece, of which llguidance takes back four tokens at most.
         longest: characters of a piece, as a rule.
     """
-    cut = list(enumerate((_cut_apart if prose else _cut)(texts, added, longest)))
+    distinct = _cut(texts, added, longest)
+    cut = list(enumerate(distinct if prose else _joined(distinct, added)))
     chains = [[f"<|say {number}|>", *said, said[0] if number in endless else END] for number, said in cut]
     specials = [END, *added, *(chain[0] for chain in chains)]
     letters, merges = _learned(prose)
@@ -98,19 +99,24 @@ def _letters(piece: str) -> str:
     return word
 
 
-def _cut_apart(texts: Sequence[str], added: Sequence[str], longest: int) -> list[list[str]]:
-    """Cut texts into pieces of which no two are alike: enough where no grammar forces text."""
+def _cut(texts: Sequence[str], added: Sequence[str], longest: int) -> list[list[str]]:
+    """Cut texts into pieces of which no two are alike."""
     parts = re.compile(f"({'|'.join(map(re.escape, added))})") if added else re.compile(r"(?!)")
     lengths, known = _lengths(longest), set[str]()
-    cut = [
-        [piece for part in parts.split(text) for piece in _new_pieces(part, added, lengths, known)] for text in texts
-    ]
+    cut = [[piece for part in parts.split(text) for piece in _pieces(part, added, lengths, known)] for text in texts]
     if sum(map(len, cut)) > len({piece for pieces in cut for piece in pieces}):
         raise ValueError("there is no way to cut these texts")
     return cut
 
 
-def _new_pieces(part: str, added: Sequence[str], lengths: Iterator[int], known: set[str]) -> list[str]:
+def _lengths(longest: int) -> Iterator[int]:
+    """Draw lengths of pieces, of which there are fewer short ones."""
+    numbers, lengths = random.Random(0), range(1, longest + 1)
+    while True:
+        yield from numbers.choices(lengths, [min(length, 5) for length in lengths])
+
+
+def _pieces(part: str, added: Sequence[str], lengths: Iterator[int], known: set[str]) -> list[str]:
     """Cut a text into pieces that are not known yet, and will be."""
     if part in added:
         return [part]
@@ -127,88 +133,29 @@ def _new_pieces(part: str, added: Sequence[str], lengths: Iterator[int], known: 
     return pieces
 
 
-def _cut(texts: Sequence[str], added: Sequence[str], longest: int) -> list[list[str]]:
-    """Cut texts into pieces of which none begins another, so that a tokenizer finds them again behind each of them."""
-    markers = re.compile(f"({'|'.join(map(re.escape, added))})") if added else re.compile(r"(?!)")
-    parts = [[part for part in markers.split(text) if part] for text in texts]
-    said = [part for part in (part for of_text in parts for part in of_text) if part not in added]
-    lengths, known = _lengths(longest), _Pieces()
-    begun = {part: known.add(part[:length]) for part, length in zip(said, _first_lengths(said), strict=True)}
-
-    def cut(part: str) -> list[str]:
-        return [part] if part in added else _pieces(part, begun[part], lengths, known)
-
-    return [[piece for part in of_text for piece in cut(part)] for of_text in parts]
-
-
-def _first_lengths(parts: Sequence[str]) -> Iterator[int]:
-    """Return how many characters of each tell it from all others."""
-    ordered = sorted(parts)
-    common = [_common_length(*pair) for pair in pairwise(ordered)]
-    least = {part: 1 + max(pair) for part, pair in zip(ordered, pairwise([0, *common, 0]), strict=True)}
-    if len(least) < len(parts) or any(len(part) < length for part, length in least.items()):
-        raise ValueError("there is no way to cut these texts")
-    return (least[part] for part in parts)
-
-
-def _common_length(one: str, other: str) -> int:
-    """Return how many characters two texts begin with that are the same."""
-    pairs = zip(one, other, strict=False)
-    return next((place for place, (mine, its) in enumerate(pairs) if mine != its), min(len(one), len(other)))
-
-
-def _lengths(longest: int) -> Iterator[int]:
-    """Draw lengths of pieces, of which there are fewer short ones."""
-    numbers, lengths = random.Random(0), range(1, longest + 1)
+def _joined(cut: list[list[str]], added: Sequence[str]) -> list[list[str]]:
+    """Join pieces until none begins another, so that a tokenizer finds them again from the end of any."""
     while True:
-        yield from numbers.choices(lengths, [min(length, 5) for length in lengths])
+        ordered = sorted(piece for pieces in cut for piece in pieces if piece not in added)
+        begins = {one for one, other in pairwise(ordered) if other.startswith(one)}
+        if not begins:
+            return cut
+        before, cut = cut, [_join(pieces, begins, added) for pieces in cut]
+        if cut == before:
+            raise ValueError("there is no way to cut these texts")
 
 
-class _Pieces:
-    """Pieces of which none begins another."""
-
-    def __init__(self) -> None:
-        self._whole = set[str]()
-        self._longest = 0
-        self._begun = set[str]()
-
-    def add(self, piece: str) -> str:
-        """Add a piece that may be there, and return it."""
-        self._whole.add(piece)
-        self._longest = max(self._longest, len(piece))
-        self._begun.update(piece[:end] for end in range(1, len(piece) + 1))
-        return piece
-
-    def lengthen(self, piece: str, by: str) -> str:
-        """Put a longer piece in the place of one."""
-        self._whole.remove(piece)
-        return self.add(piece + by)
-
-    def begins(self, text: str, at: int) -> bool:
-        """Whether one of them begins there."""
-        return any(text[at:end] in self._whole for end in range(at + 1, at + 1 + min(self._longest, len(text) - at)))
-
-    def is_begun(self, piece: str) -> bool:
-        """Whether one of them begins so, or is it."""
-        return piece in self._begun
-
-
-def _pieces(part: str, first: str, lengths: Iterator[int], known: _Pieces) -> list[str]:
-    """Cut a text into pieces, of which the first is known."""
-    pieces, at = [first], len(first)
-    while at < len(part):
-        end = at + next(lengths)
-        while end < len(part) and known.is_begun(part[at:end]):
-            end += 1
-        if known.begins(part, at) or known.is_begun(
-            part[at:end]
-        ):  # one begins there, or the end of the text is too short
-            pieces[-1] = known.lengthen(pieces[-1], part[at])
-            at += 1
+def _join(pieces: Sequence[str], begins: Container[str], added: Sequence[str]) -> list[str]:
+    """Join these pieces with the next, or with the one before at the end of a text or before an added token."""
+    joined: list[str] = []
+    for piece, following in zip(pieces, [*pieces[1:], None], strict=True):
+        is_last = following is None or following in added
+        may_join = bool(joined) and joined[-1] not in added and piece not in added
+        if may_join and (joined[-1] in begins or (is_last and piece in begins)):
+            joined[-1] += piece
         else:
-            pieces.append(known.add(part[at:end]))
-            at = min(end, len(part))
-    return pieces
+            joined.append(piece)
+    return joined
 
 
 @torch.no_grad()
