@@ -65,19 +65,29 @@ class LoopShare:
         free_at = max(self._free_at, now - seconds - CREDIT) + (1 + REST) * seconds
         self._free_at = min(free_at, now + MOST_REST)
 
-    async def charged(self, task: Coroutine[Any, Any, T], is_over: Callable[[], bool] = lambda: False) -> T:
-        """Run a coroutine; what its steps take of the loop counts as taken, while it is young and until `is_over`."""
-        return await _Charged(self, task, is_over)
+    async def charged(
+        self, task: Coroutine[Any, Any, T], is_over: Callable[[], bool] = lambda: False, seconds: float = math.inf
+    ) -> T:
+        """Run a coroutine; what its steps take of the loop counts as taken.
+
+        Args:
+            task: is run.
+            is_over: from when on it counts no more.
+            seconds: after which no step counts that begins.
+        """
+        return await _Charged(self, task, is_over, trio.current_time() + seconds)
 
 
 class _Charged(Generator[Any, Any, T]):
     """The steps of a coroutine, each of which is charged for."""
 
-    def __init__(self, share: LoopShare, task: Coroutine[Any, Any, T], is_over: Callable[[], bool]) -> None:
+    def __init__(
+        self, share: LoopShare, task: Coroutine[Any, Any, T], is_over: Callable[[], bool], until: float
+    ) -> None:
         self._share = share
         self._task = task
         self._is_over = is_over
-        self._young_until = trio.current_time() + YOUNG
+        self._until = until
 
     def __await__(self) -> Generator[Any, Any, T]:
         return self
@@ -93,5 +103,5 @@ class _Charged(Generator[Any, Any, T]):
         try:
             return resume(*told)
         finally:
-            if began < self._young_until and not self._is_over():
+            if began < self._until and not self._is_over():
                 self._share.charge(trio.current_time() - began)

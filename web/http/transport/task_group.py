@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 from hypercorn.trio.task_group import TaskGroup
 
+from web.http.transport.loop_share import YOUNG
 from web.process.tracebacks import clear_tracebacks
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class ConnectionTaskGroup(TaskGroup):
             with messages, request.cancel_scope:
                 try:
                     served = app(scope, messages.receive, send_message, trio.to_thread.run_sync, trio.from_thread.run)
-                    await self._share.charged(served, lambda: sent > SHORT_ANSWER)
+                    await self._share.charged(served, lambda: sent > SHORT_ANSWER, YOUNG)
                 except BaseException as error:
                     _log_failure(error)
                     clear_tracebacks(error)

@@ -165,10 +165,23 @@ async def test_a_task_that_waits_for_the_model_takes_nothing(autojump_clock: Moc
         await trio.sleep(YOUNG)
         autojump_clock.jump(100)
 
-    await share.charged(wait())
+    await share.charged(wait(), seconds=YOUNG)
     before = trio.current_time()
     await share.turn()
     assert trio.current_time() == before
+
+
+async def test_a_connection_takes_something_however_old_it_is(autojump_clock: MockClock) -> None:
+    share = beside_a_stream()
+
+    async def handle() -> None:
+        await trio.sleep(3600)
+        autojump_clock.jump(0.1)
+
+    await share.charged(handle())
+    before = trio.current_time()
+    await share.turn()
+    assert trio.current_time() - before == pytest.approx(0.1 * REST - CREDIT)
 
 
 async def test_what_is_over_counts_no_more(mock_clock: MockClock) -> None:
