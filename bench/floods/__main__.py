@@ -10,16 +10,15 @@ from bench.floods.kinds import FLOODS
 
 
 @click.command()
-@click.option("--alone", default=3.0, show_default=True, help="Seconds of the stream alone.")
 @click.option("--seconds", default=5.0, show_default=True, help="Seconds of each flood.")
 @click.option("--clients", default=2, show_default=True, help="Clients that flood, a connection of each at a time.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(list(FLOODS)), help="All by default.")
-def main(alone: float, seconds: float, clients: int, kinds: tuple[str, ...]) -> None:
+def main(seconds: float, clients: int, kinds: tuple[str, ...]) -> None:
     """Flood a server of its own by each kind, beside a stream, and print a table."""
     click.echo(HEAD)
     worse = []
     for kind in kinds or FLOODS:
-        impact = trio.run(measure, kind, Load(alone, seconds, clients))
+        impact = trio.run(measure, kind, Load(seconds, clients))
         click.echo(describe(kind, impact))
         if not withstood(impact):
             worse.append(kind)

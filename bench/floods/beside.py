@@ -1,10 +1,14 @@
-"""What floods cost a neighbour's stream: one server after the other, each with a stream and one kind of flood."""
+"""What floods cost a neighbour's stream: one server after the other, each with a stream alone and one beside a flood.
+
+A token takes the longer, the more tokens stand before it; so the pace alone is that of the very same tokens.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from bisect import bisect_left
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -25,6 +29,9 @@ REQUEST = b"POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 
 START_SECONDS = 1.5
 """Seconds until the clients' processes have started and flood."""
 
+LEAST_EVENTS = 100
+"""Events alone, at least, with which a stream is compared that a flood has stopped."""
+
 LOOK_SECONDS = 0.1
 """Seconds between two looks at the server's CPU time."""
 
@@ -37,9 +44,8 @@ MAX_BUSY = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How long to watch the stream alone, how many clients flood then, and for how long."""
+    """How long clients flood, and how many."""
 
-    alone: float
     seconds: float
     clients: int
 
@@ -67,56 +73,58 @@ class Impact:
 
 @dataclass(eq=False)
 class Neighbour:
-    """A client that streams one completion after the other, and notes when events come."""
+    """A client that streams a completion, and notes when each event comes."""
 
     port: int
-    arrivals: list[float] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
 
     async def stream(self) -> None:
         """Stream until cancelled; the connection ends with it."""
         async with await trio.open_tcp_stream("127.0.0.1", self.port) as connection:
-            while True:
-                await connection.send_all(REQUEST)
-                tail = b""
-                while not tail.endswith(b"0\r\n\r\n"):
-                    data = bytes(await connection.receive_some())
-                    if not data:
-                        raise EOFError("the neighbour's stream was broken off")
-                    self.arrivals.append(trio.current_time())
-                    self.counts.append(data.count(b"data: "))
-                    tail = (tail + data)[-5:]
+            await connection.send_all(REQUEST)
+            while data := bytes(await connection.receive_some()):
+                self.times += [trio.current_time()] * data.count(b"data: ")
+            raise EOFError("the neighbour's stream was broken off")
+
+    def count(self, until: float) -> int:
+        """Return how many events came before a time."""
+        return bisect_left(self.times, until)
 
     def between(self, since: float, until: float) -> tuple[float, float]:
         """Return the events a second in a time, and the longest gap in it."""
-        events = sum(count for at, count in zip(self.arrivals, self.counts, strict=True) if since <= at < until)
-        moments = [since, *(at for at in self.arrivals if since <= at < until), until]
-        return events / (until - since), max(after - before for before, after in pairwise(moments))
+        came = self.times[self.count(since) : self.count(until)]
+        return len(came) / (until - since), max(after - before for before, after in pairwise([since, *came, until]))
 
 
 async def measure(kind: str, load: Load) -> Impact:
     """Measure one flood, on a server of its own."""
-    async with open_server() as url:
+    # A drafter that catches up would make a gap that no flood has made.
+    async with open_server("--speculate", "off") as url:
         port = urlsplit(url).port
         assert port is not None
-        server, neighbour = _listener(port), Neighbour(port)
+        server, alone, beside = _listener(port), Neighbour(port), Neighbour(port)
+        with trio.move_on_after(START_SECONDS + load.seconds):
+            await alone.stream()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(neighbour.stream)
-            await trio.sleep(1)  # the first tokens
-            began = trio.current_time()
-            await trio.sleep(load.alone)
+            nursery.start_soon(beside.stream)
             async with _flooding(kind, port, load) as floods:
-                alone_until = trio.current_time()
                 await trio.sleep(START_SECONDS)
                 flooded = trio.current_time()
                 await trio.sleep(load.seconds)
                 ended = trio.current_time()
             nursery.cancel_scope.cancel()
         busy = await _seconds_until_idle(server)
-    alone, gap_alone = neighbour.between(began, alone_until)
-    beside, gap = neighbour.between(flooded, ended)
+    pace, gap = beside.between(flooded, ended)
+    pace_alone, gap_alone = alone.between(*same_events(alone, beside.count(flooded), beside.count(ended)))
     sums = {name: sum(done[name] for done in floods) for name in ("connections", "sent", "cut_off")}
-    return Impact(alone, beside, gap_alone, gap, busy, **sums)
+    return Impact(pace_alone, pace, gap_alone, gap, busy, **sums)
+
+
+def same_events(alone: Neighbour, first: int, last: int) -> tuple[float, float]:
+    """Return from when to when the events of these numbers came alone, as far as they did."""
+    newest = len(alone.times) - 1
+    first = min(first, newest - LEAST_EVENTS)
+    return alone.times[first], alone.times[min(max(last, first + LEAST_EVENTS), newest)]
 
 
 @asynccontextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -188,6 +189,7 @@ async def test_what_the_disk_refused_is_offered_again_though_nobody_comes(
 async def test_the_end_leaves_a_disk_that_does_not_answer_however_long_it_may_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "cede.kv")
     writes, may_write = threading.Event(), threading.Event()
 
     def write_temporary(folder: int, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401
