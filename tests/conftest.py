@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,20 +19,45 @@ from hypothesis import HealthCheck, settings
 
 from tests.live.cluster.clusters import Cluster
 from tests.live.fork_server import ForkedServer
+from tests.suites import SUITES, is_in_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that says which mutants are killed."""
+    """Add the options that say which tests run, and on what."""
     parser.addoption(
-        "--mutants-of",
+        "--suite",
+        choices=SUITES,
+        help="quick, the rest of them, or all (full); without it quick, and all of what is named where something is",
+    )
+    parser.addoption(
+        "--rotation",
         metavar="TEXT",
-        help="kill the few mutants that this text chooses, such as a commit or a date (default: the current commit)",
+        help="kill the mutants and play the seeds that this text chooses (default: the current commit)",
     )
 
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the suite, before pytest-xdist tells its workers of the options."""
+    if config.option.suite is None:
+        config.option.suite = "quick" if config.args_source is pytest.Config.ArgsSource.TESTPATHS else "full"
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files that are not of the suite."""
+    if collection_path.is_dir() or is_in_suite(collection_path.relative_to(TESTS).as_posix(), config.option.suite):
+        return None
+    return True
+
+
+def pytest_collection_finish() -> None:
+    """Look for cycles less often: most of what there is was imported, and stays."""
+    gc.set_threshold(50_000, 20, 20)
+
+
+TESTS = Path(__file__).parent
 
 # A test decides nothing by how long something took, nor does Hypothesis for it.
 settings.register_profile("cede", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -67,7 +67,7 @@ def play_seed(seed: int) -> Tally:
         raise
 
 
-def play_seeds(seeds: range) -> tuple[Tally, list[Failure]]:
+def play_seeds(seeds: Sequence[int]) -> tuple[Tally, list[Failure]]:
     """Play them in turn, and go on after a failure."""
     tally, failures = Tally(), list[Failure]()
     for seed in seeds:

@@ -1,7 +1,8 @@
-"""Whole scenarios, each fixed by one integer; and that it does fix them."""
+"""Whole scenarios, each fixed by one integer; and that it does fix them.  Each commit plays others: `--rotation`."""
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -14,20 +15,28 @@ from actors.core.receipts import CancelReason
 from runtime.testing.faults import Fault
 from tests.fakes.simulation import Hung
 from tests.live.server import ROOT, environment
+from tests.rotation import rotation
 from tests.sim import __main__ as simulate
 from tests.sim.figures import shares
 from tests.sim.play import Tally, play
 from tests.sim.scenario import draw
 
-SEEDS = 300
-BATCH = 25
-FAILING_DISKS = (78, 91, 254)  # seeds whose disks fail in every way between them
+SEEDS, BATCH = 60, 15
+DRAWN_FROM = 10_000
+DRAWN = 300  # and not played
+FAR_REACHING = (13, 19, 35, 42, 49, 53, 65, 67, 78, 80, 91, 254)  # seeds in which, between them, everything happens
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_what_is_drawn_from_these_seeds(first: int, caplog: pytest.LogCaptureFixture) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seeds" in metafunc.fixturenames:
+        chosen = random.Random(rotation(metafunc.config)).sample(range(DRAWN_FROM), SEEDS)
+        batches = [chosen[at : at + BATCH] for at in range(0, SEEDS, BATCH)]
+        metafunc.parametrize("seeds", batches, ids=[f"{batch[0]} and {BATCH - 1} others" for batch in batches])
+
+
+def test_what_is_drawn_from_these_seeds(seeds: list[int], caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL", logger="cede")
-    tally, failures = simulate.play_seeds(range(first, first + BATCH))
+    tally, failures = simulate.play_seeds(seeds)
     assert failures == []
     assert tally.scenarios == BATCH
 
@@ -58,7 +67,7 @@ def test_the_drawn_scenarios_reach_everything() -> None:
     """Each phase is cancelled in, for every reason that takes no socket; each kind of fault happens; blocks lie."""
     tally = Tally()
     with simulate.quiet():
-        for seed in (*range(85), *FAILING_DISKS):
+        for seed in FAR_REACHING:
             tally.add(play(draw(seed)).tally)
     assert tally.cancels.keys() == {"queued", "parked", "prefill", "draft", "verify", "decode"}
     assert tally.reasons.keys() == {str(reason) for reason in CancelReason} - {"stalled_reader"}
@@ -66,7 +75,6 @@ def test_the_drawn_scenarios_reach_everything() -> None:
     assert kinds - tally.faults.keys() == set()
     assert tally.moves > 0
     assert tally.lies.keys() == {"scenarios", "told", "deceived", "found", "audits", "audits that failed"}
-    assert tally.lies["scenarios"] > tally.scenarios / 5, "far less than a third"
     assert all(tally.lies.values())
 
 
@@ -89,8 +97,8 @@ def test_a_failure_says_how_to_see_it_again(
 def test_each_kind_of_control_is_drawn_for_a_third_of_the_scenarios() -> None:
     """Each alone, and what the command prints says so."""
     counts = Counter[str]()
-    for seed in range(SEEDS):
+    for seed in range(DRAWN):
         counts.update(shares.drawn(draw(seed)))
     assert counts.keys() == set(shares.NAMES)
-    assert {name: count for name, count in counts.items() if count < SEEDS / 3} == {}
+    assert {name: count for name, count in counts.items() if count < DRAWN / 3} == {}
     assert "detaches 50% (25%)" in shares.line(Counter(detaches=2), Counter(detaches=1), 4)

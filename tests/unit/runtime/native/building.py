@@ -1,15 +1,19 @@
-"""Builds the kernels, as pip does and with sanitizers."""
+"""Builds the kernels as pip does, with sanitizers and for Arm: each once, whoever asks for it."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
-SOURCE = Path(__file__).parents[4] / "runtime" / "native" / "source"
+ROOT = Path(__file__).parents[4]
+SOURCE = ROOT / "runtime" / "native" / "source"
+BUILT = ROOT / "build" / "tests"  # `build` is setuptools' folder too, and git knows nothing of it
 COMMON = ("-std=c++17", "-pthread", "-Wall", "-Wextra", "-Werror")
 
 
@@ -21,16 +25,29 @@ def compiler() -> str:
     return found
 
 
-def build(source: Path, target: Path, *flags: str, by: str | None = None) -> Path:
-    """Compile `source` to `target`; a warning is an error.
+def build(source: Path, *flags: str, by: str | None = None) -> Path:
+    """Compile `source`, unless that was done before; a warning is an error.
 
     Args:
         source: a file.
-        target: a library or a program.
         flags: of the compiler.
         by: the compiler; None for this machine's.
+
+    Returns:
+        The library or the program, named by what it was made of, so that processes and later runs share it.
     """
-    command = [by or compiler(), *COMMON, *flags, f"-I{SOURCE}", str(source), "-o", str(target)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
+    by = by or compiler()
+    made_of = hashlib.sha256(repr((by, COMMON, flags)).encode())
+    made_of.update(subprocess.run([by, "--version"], capture_output=True, check=True).stdout)
+    for file in sorted([*SOURCE.iterdir(), *source.parent.glob("*.[ch]*")]):
+        made_of.update(file.read_bytes())
+    target = BUILT / f"{source.stem}-{made_of.hexdigest()[:20]}"
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):
+        if not target.exists():
+            unfinished = target.with_suffix(".unfinished")
+            command = [by, *COMMON, *flags, f"-I{SOURCE}", source, "-o", unfinished]
+            made = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert made.returncode == 0, made.stderr
+            unfinished.rename(target)
     return target

@@ -28,7 +28,7 @@ def test_one_that_was_not_built_is_a_line_in_the_log(
 def test_one_of_another_interface_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "other.cpp"
     source.write_text(f'extern "C" int cede_interface() {{ return {INTERFACE + 1}; }}')
-    library = build(source, tmp_path / "other.so", "-shared", "-fPIC")
+    library = build(source, "-shared", "-fPIC")
     with pytest.raises(KernelsMissing, match="another version"):
         Kernels(library, 1)
 
@@ -40,7 +40,7 @@ def test_one_that_this_processor_does_not_run_is_refused(tmp_path: Path) -> None
         'extern "C" const char* cede_target(int i) { return i == 0 ? "other" : nullptr; }\n'
         'extern "C" int cede_is_supported(int) { return 0; }'
     )
-    library = build(source, tmp_path / "other.so", "-shared", "-fPIC")
+    library = build(source, "-shared", "-fPIC")
     with pytest.raises(KernelsMissing, match="AVX2"):
         Kernels(library, 1)
 
@@ -56,9 +56,9 @@ def test_source_and_interface_are_of_one_number(library: Path) -> None:
     assert ctypes.CDLL(str(library)).cede_interface() == INTERFACE
 
 
-def test_on_another_kind_of_processor_there_are_none(tmp_path: Path) -> None:
+def test_on_another_kind_of_processor_there_are_none() -> None:
     """As far as that can be tried here: the source is built there, too, and says that it has none."""
-    library = build(SOURCE / "layer.cpp", tmp_path / "plain.so", "-shared", "-fPIC", "-DCEDE_WITHOUT_KERNELS")
+    library = build(SOURCE / "layer.cpp", "-shared", "-fPIC", "-DCEDE_WITHOUT_KERNELS")
     with pytest.raises(KernelsMissing, match="AVX2"):
         Kernels(library, 1)
 

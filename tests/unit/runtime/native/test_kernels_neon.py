@@ -23,7 +23,12 @@ FLAGS = ("-O1", "-ffp-contract=off")
 DOT = ("-march=armv8.2-a+dotprod", "-DCEDE_DOT")
 HERE = Path(__file__).parent
 
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not found here")
+pytestmark = [
+    pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} not found here"),
+    pytest.mark.skipif(
+        not torch.backends.cpu.get_cpu_capability().startswith("AVX"), reason="no AVX2 here to compare with"
+    ),
+]
 
 Results = list[tuple[str, list[int]]]
 """What is computed, by its name, in bits of float32."""
@@ -37,8 +42,8 @@ def results_of(*command: str | Path) -> Results:
     return [(name, [int(bits, 16) for bits in numbers.split()]) for name, _, numbers in lines]
 
 
-def build_for_arm(source: str, target: Path, *flags: str) -> Path:
-    return build(HERE / source, target, *FLAGS, "-static", *flags, by=CROSS_COMPILER)
+def build_for_arm(source: str, *flags: str) -> Path:
+    return build(HERE / source, *FLAGS, "-static", *flags, by=CROSS_COMPILER)
 
 
 def differing(own: Results, expected: Results) -> list[str]:
@@ -61,36 +66,28 @@ def number(bits: int) -> float:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where programs are built."""
-    if not torch.backends.cpu.get_cpu_capability().startswith("AVX"):
-        pytest.skip("this processor has no AVX2 to compare with")
-    return tmp_path_factory.mktemp("neon")
-
-
-@pytest.fixture(scope="module")
-def vectors_of_avx2(folder: Path) -> Results:
+def vectors_of_avx2() -> Results:
     # GCC 12 thinks that what its own headers leave undefined on purpose is used.
     flags = ("-mavx2", "-mfma", "-mf16c", "-Wno-uninitialized", '-DVECTORS="vectors_avx2.h"')
-    return results_of(build(HERE / "vector_results.cpp", folder / "vectors", *FLAGS, *flags))
+    return results_of(build(HERE / "vector_results.cpp", *FLAGS, *flags))
 
 
 @pytest.mark.parametrize("flags", [(), DOT], ids=["neon", "neon_dot"])
 def test_functions_of_sixteen_numbers_give_what_those_of_avx2_do(
-    vectors_of_avx2: Results, tmp_path: Path, flags: tuple[str, ...]
+    vectors_of_avx2: Results, flags: tuple[str, ...]
 ) -> None:
-    program = build_for_arm("vector_results.cpp", tmp_path / "vectors", *flags, '-DVECTORS="vectors_neon.h"')
+    program = build_for_arm("vector_results.cpp", *flags, '-DVECTORS="vectors_neon.h"')
     assert differing(results_of(EMULATOR, program), vectors_of_avx2) == []
 
 
 @pytest.fixture(scope="module")
-def layers_of_avx2(folder: Path) -> Results:
-    return results_of(build(HERE / "results.cpp", folder / "layers", *FLAGS), "avx2")
+def layers_of_avx2() -> Results:
+    return results_of(build(HERE / "results.cpp", *FLAGS), "avx2")
 
 
 @pytest.fixture(scope="module")
-def layers_for_arm(folder: Path) -> Path:
-    return build_for_arm("results.cpp", folder / "layers_for_arm")
+def layers_for_arm() -> Path:
+    return build_for_arm("results.cpp")
 
 
 @pytest.mark.parametrize("target", ["neon", "neon_dot"])

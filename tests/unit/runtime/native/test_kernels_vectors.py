@@ -21,18 +21,17 @@ TARGETS = {"avx2": ("avx2", "fma", "f16c"), "avx512": ("avx512f", "avx512bw", "a
 
 
 @pytest.fixture(scope="module", params=TARGETS)
-def vectors(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+def vectors(request: pytest.FixtureRequest) -> ctypes.CDLL:
     """A library with the functions, for each set of instructions that this processor has."""
     if request.param not in {"AVX512": ("avx2", "avx512"), "AVX2": ("avx2",)}.get(cpu.get_cpu_capability(), ()):
         pytest.skip("this processor has other instructions")
-    target = tmp_path_factory.mktemp("vectors") / "vectors.so"
     # GCC 12 thinks that what its own headers leave undefined on purpose is used.
     flags = [
         "-Wno-uninitialized",
         f'-DVECTORS="vectors_{request.param}.h"',
         *(f"-m{x}" for x in TARGETS[request.param]),
     ]
-    return ctypes.CDLL(str(build(Path(__file__).with_name("vectors.cpp"), target, "-O2", "-shared", "-fPIC", *flags)))
+    return ctypes.CDLL(str(build(Path(__file__).with_name("vectors.cpp"), "-O2", "-shared", "-fPIC", *flags)))
 
 
 def apply(function: Callable[..., None], x: torch.Tensor) -> torch.Tensor:
