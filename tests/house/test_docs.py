@@ -117,7 +117,8 @@ def test_a_name_that_is_not_there_is_noticed() -> None:
 
 
 def test_a_requests_life_names_the_functions_of_its_picture() -> None:
-    named = {f"{path}::{name}" for path, name in PATH.findall((ROOT / "docs" / "understand" / "request.md").read_text()) if name}
+    page = (ROOT / "docs" / "understand" / "request.md").read_text()
+    named = {f"{path}::{name}" for path, name in PATH.findall(page) if name}
     assert {stop.name for stop in STOPS} <= named
 
 
