@@ -2,7 +2,7 @@
 
 Everything else that a client's library can send reaches the model, or sets how it answers, or is refused by its name.
 A key is the path of a field; `*` stands for any part of one, and `[kind]` for the type or role of the object around it.
-`docs/ignored.md` shows the list.
+`docs/use/ignored.md` shows the list.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Stop:
 
     Attributes:
         lane, row: where it stands.
-        name: `path::function`, as in docs/request.md.
+        name: `path::function`, as in docs/understand/request.md.
     """
 
     lane: int

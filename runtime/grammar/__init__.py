@@ -3,7 +3,8 @@
 Pure and synchronous.  `llguidance` compiles grammars and computes masks; only this room knows it.
 
 - `grammar`: `Grammar`, in source form, as requests have it
-- `schemas`: JSON schemas as llguidance takes them, and what it would pass over
+- `schemas`: JSON schemas as llguidance takes them, and what it would pass over; `closed`, `endless`: properties that
+  are not listed, and references in a circle
 - `sources`: what is refused before anything is compiled, and a grammar in llguidance's words
 - `vocabulary`: a model's tokens in llguidance's words
 - `compiler`: `GrammarCompiler`, of one model

@@ -4,6 +4,7 @@ For `runtime` and `actors`; rests on `runtime.checkpoint` and `runtime.ownership
 that they stand for.
 
     blocks        Block, BlockKey, BLOCK_TOKENS, root_key, block_key, block_keys
+    arena         which sequence has which range of positions; pure arithmetic
     token_chain   TokenChain: tokens that know the names of their blocks
     cache         KVCache: the slots' tensors; kv_agrees, kv_bytes, kv_bytes_per_token
     rings         Rings: where layers with a window keep less, and what follows for lengths
@@ -11,4 +12,5 @@ that they stand for.
     index         BlockIndex: which blocks there are, and which goes first
     held          HeldBlocks: which blocks are held anywhere, for a listener
     lineage       severed: what is left of a tree of blocks when some were found wrong
+    disk          the disk tier
 """

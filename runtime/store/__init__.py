@@ -3,7 +3,7 @@
 The room knows names, places and downloads, and nothing of what is in a model; torch is not imported.  It rests on the
 modules at the root of `runtime` alone.
 
-- `resolve`: `resolve_model`, the one entry; `embedded_draft`
+- `resolve`: `resolve_model`, the one entry, and `embedded_draft`
 - `names`: `parse_name`, what a name stands for; `catalogue`: the short names; `gguf_names`: which files of many
 - `hub`: `download` from the Hugging Face hub, into the hub's own cache; `hub_files`: its large files; `hub_cache`: what
   is in it

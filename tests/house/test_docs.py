@@ -117,14 +117,15 @@ def test_a_name_that_is_not_there_is_noticed() -> None:
 
 
 def test_a_requests_life_names_the_functions_of_its_picture() -> None:
-    named = {f"{path}::{name}" for path, name in PATH.findall((ROOT / "docs" / "request.md").read_text()) if name}
+    page = (ROOT / "docs" / "understand" / "request.md").read_text()
+    named = {f"{path}::{name}" for path, name in PATH.findall(page) if name}
     assert {stop.name for stop in STOPS} <= named
 
 
 @pytest.mark.parametrize("example", ["test_example.py", "test_simulation_example.py"])
 def test_the_page_about_fault_testing_shows_tests_that_run(example: str) -> None:
     source = (ROOT / "tests" / "scenarios" / "cancels" / example).read_text()
-    assert f"```python\n{source}```" in (ROOT / "docs" / "fault-testing.md").read_text()
+    assert f"```python\n{source}```" in (ROOT / "docs" / "understand" / "fault-testing.md").read_text()
 
 
 @pytest.mark.parametrize("name", PICTURES)

@@ -1,13 +1,13 @@
-"""What must hold, whatever clients, devices and schedulers do.
+"""What must hold, whatever clients, devices and schedulers do: the one list of the invariants.
 
     I1  a slot has at most one owner
-    I2  no step names a slot that is not leased by that work's request
+    I2  no step names a slot that is not held and owned by that generation
     I3  no KV row within a committed length ever changes
     I4  every survivor's tokens equal its solo run's
     I5  a cancel is consumed before the next step starts, and its slot is free when that step ends
     I6  bytes and slots are conserved: free + leased = all, and the tiers' sums fit their budgets
     I7  every request ends exactly once, and every cancel has one receipt whose token counts add up
-    I8  nobody starves: queue wait is bounded by the work ahead of it
+    I8  nobody starves: whoever waits, in the queue or with work in a slot, waits only for what goes before it
     I9  a request that meets one fault costs nobody else anything
     I10 KV that an audit has found wrong, and what was computed on it, is used by nobody who did not have it already
     I11 what observers are told is what happens: grants and releases pair up, rows add up to what receipts say
@@ -15,17 +15,22 @@
     I13 where owners are isolated, nobody is served KV that was computed for another owner
     I14 no token is drawn that the grammar of its output forbids
     I15 what a prompt gives besides KV, a pooled state or scores, is what it gives alone
-    I16 of each generation the feed tells a beginning, an end and its cancel; who is too slow is told how much is lost
-    I17 no span of a trace is left open; phases follow one another within their request, and cancels are the receipts
+    I16 of each generation the feed tells a beginning, an end, and the cancel that its receipt has; whoever is too slow
+        is told how much is lost
+    I17 no span of a trace is left open; phases follow one another within their request, and the last says what the
+        receipt says
     I18 a recording's spans are whole and lie within one another; its cancels are the receipts
     I19 the counters are the sums of receipts, ends, refusals and tokens
     I20 tokens that are counted as served again are those that a cancel left, each once
-    I21 who belongs together ends together, one of those who race wins, a successor has the place that was left to it
+    I21 of a group that was ended nobody has a slot once a step has ended; of those that race one wins; a successor has
+        the place that was left to it, never a slot beside it; nobody is cancelled without a reason that was given
     I22 a position of the arena has one owner; a step's rows lie in their slot's extent, which stays while it runs
-    I23 who was parked has no slot, goes on where it was, and is parked so often; never for its equal
+    I23 whoever was parked has no slot and no rows, and goes on where it was, without computing what is there; it is
+        parked `MAX_PARKS` times at most, and never for its equal
     I24 who comes back to a request reads each event once, in order; nobody's absence is outlived beyond the bounds
     I25 a warm request has no row in a step while somebody else has work, but for the layer in which that one came
     I26 who is told of KV blocks knows which are held and can be reached, and of none that are private
+    I27 to I34 are those of clusters: `tests.sim.cluster.invariants`
     I35 a burst goes on only with what its first step had, and while nobody's command waits
     I36 nobody's slot is granted, left or moved while the device is at a step that names it, or has begun one
     I37 nothing is kept behind the end of an output

@@ -1,6 +1,6 @@
 """What the front door is told of an error: some move the request to another worker, others are the client's answer.
 
-Which of Dynamo's exceptions does what was found by experiment (docs/cluster.md).
+Which of Dynamo's exceptions does what was found by experiment (docs/use/cluster.md).
 """
 
 from __future__ import annotations

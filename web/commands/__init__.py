@@ -9,6 +9,9 @@ Nothing imports from here but `web.__main__`, the entry point `cede` and tests; 
     client      `cede run`, and what the commands for people share
     chat        `cede chat`
     top         `cede top`
+    cluster     `cede cluster`: a front door and its workers
+    front_door  `cede front-door`
+    worker      `cede worker`
     completion  `cede completion`, and the names of models that it offers
     config      `cede config`: which options are in force, and where each was found
     doctor      `cede doctor`

@@ -1,6 +1,7 @@
 """The page at `/`: where one watches the server work, and a cancel land.
 
     files       SiteFiles: the page's files, with their types and tags
+    vendored    the libraries that it uses, as npm has them
     operations  what the routes take and answer
     routes      GET / and GET /page/...
 

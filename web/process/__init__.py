@@ -1,6 +1,7 @@
 """The process itself, which serves or is about to.
 
 Its signals (`signals`), standard streams (`streams`), file descriptors (`descriptors`), the memory that exceptions keep
-alive (`tracebacks`), and what the libraries below torch read once (`torch_settings`).  This room rests on
+alive (`tracebacks`), what the libraries below torch read once (`torch_settings`),
+and what a command says when it fails (`failures`).  This room rests on
 `web.limits` and knows nothing of HTTP.
 """

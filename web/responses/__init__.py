@@ -4,6 +4,6 @@
 - `output`: the response object, its items and the events that tell of them
 - `conversion`: a body as a `ParsedResponse`
 - `stored`: responses as stored objects, and those that run in the background
-- `answering`, `retrieval`: the handlers
+- `answering`, `retrieval`, `conversations`: the handlers
 - `routes`, `operations`: what an application needs; `answers` and `errors` are what is answered
 """

@@ -44,7 +44,8 @@ struct SixBits16 {
 
 // Rows as bytes, with what each block and each group of inputs needs.
 //
-// The rows of a block of `TOGETHER` lie side by side, four inputs of each, so that one address leads to all of them.
+// The rows of a block of `TOGETHER` lie side by side, four inputs of each, so that one address leads to all of them.  With
+// each row by itself the compiler keeps sums in memory (bench/LOG.md).
 template <class Form>
 class RoundedInputs {
    public:

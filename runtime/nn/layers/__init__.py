@@ -6,4 +6,5 @@
 - `attention`: `attend`, `step_mask`; `tiles`: `choose_tile_kernel`
 - `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
 - `norm`: `read_norm`
+- `native_layer`: a layer by the kernels for CPUs; `recorded`: layers as CUDA graphs
 """

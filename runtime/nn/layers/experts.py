@@ -73,7 +73,7 @@ class MixtureOfExperts:
 def _read_met(by_expert: Tensor) -> Counter[int]:
     """Read from the device which experts are met, and by how many rows; `by_expert` is sorted, and so is the result.
 
-    Only the host can choose among matrices, so it waits here, once in each layer with experts (docs/mps.md).
+    Only the host can choose among matrices, so it waits here, once in each layer with experts (docs/understand/mps.md).
     """
     return Counter(by_expert.tolist())
 

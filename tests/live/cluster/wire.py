@@ -1,4 +1,6 @@
-"""What passes between the processes of a cluster, and what a token costs the front door: docs/cluster-cost.md.
+"""What passes between the processes of a cluster, and what a token costs the front door.
+
+The figures are in docs/understand/performance.md.
 
 Bytes are the kernel's counts of each connection (`ss`, of iproute2); those of connections that were closed meanwhile
 are not among them.  Devices are held while it counts, so that nothing is on its way.

@@ -76,7 +76,7 @@ def is_ready(url: str) -> bool:
 
 def documented() -> list[str]:
     """Return the expressions that the page of the documentation shows."""
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "use" / "metrics.md").read_text(encoding="utf-8")
     lines = [line.strip() for line in page.splitlines() if line.startswith("    ") and "cede_" in line]
     return [line.partition("  #")[0] for line in lines]
 

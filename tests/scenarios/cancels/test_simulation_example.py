@@ -1,4 +1,4 @@
-"""A slow layer and a hang-up; logits that are no numbers: the second example of docs/fault-testing.md."""
+"""A slow layer and a hang-up; logits that are no numbers: the second example of docs/understand/fault-testing.md."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A front door: takes requests, chooses workers, and asks another one where that may help.  A model of Dynamo's.
 
-It does what docs/cluster.md says of Dynamo: some errors, a lost connection and a silence move a request to another
+It does what docs/use/cluster.md says of Dynamo: some errors, a lost connection and a silence move a request to another
 worker, with the tokens so far behind its prompt and under the same id; a worker that is leaving or lost gets nothing
 for some seconds; what has several choices is not moved.
 """

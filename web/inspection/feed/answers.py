@@ -27,7 +27,7 @@ class Frame(Answer):
     at: float
     lost: int = Field(description="Events that this viewer was too slow for.")
     output_tokens: int = Field(description="Written by all requests; differences from frame to frame count.")
-    events: list[dict[str, Any]] = Field(description="In their order; each has `type` and `at`: docs/page.md.")
+    events: list[dict[str, Any]] = Field(description="In their order; each has `type` and `at`: docs/start/page.md.")
     state: State
     model: str | None = Field(None, description="This and the next in the first frame alone.")
     context: int | None = None

@@ -4,4 +4,6 @@
 - `chunks`: a response as a stream
 - `response_builder`: a response that is sent whole
 - `usage`: its cost
+- `prompt_scores`: how likely the prompt's tokens were
+- `objects`: what both endpoints answer, for the OpenAPI document
 """

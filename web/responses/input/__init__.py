@@ -1,6 +1,7 @@
 """What a request for a response says.
 
 - `schemas`, `items`: the body, and the items of its input
+- `conversation_bodies`: the bodies of the routes of stored conversations
 - `stored_items`: items as they are stored and listed
 - `turns`, `tools`: items and tools as parts of a `Conversation`
 - `truncation`: what is dropped of a conversation that is too long

@@ -3,6 +3,6 @@
 - `archive`: responses as stored objects
 - `conversations`: items that responses begin from and add to
 - `ending`: what is done when a response has ended
-- `event_log`, `background`, `making`: responses that run without a client, and may be followed by several
+- `background`, `making`: responses that run without a client, and may be followed by several
 - `state`: all of them, open beside the engine
 """

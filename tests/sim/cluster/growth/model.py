@@ -46,7 +46,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Bytes, as counted between real processes: docs/cluster-cost.md.
+    """Bytes, as counted between real processes: docs/understand/performance.md.
 
     Attributes:
         instance: what discovery has of one endpoint of a worker.
