@@ -5,7 +5,7 @@ That all of them are caught, and by what, is in MUTANTS.md.
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
 from tests.mutants import __main__ as command
 from tests.mutants import page
@@ -14,6 +14,9 @@ from tests.mutants.rotation import choose
 from tests.mutants.runner import find_catch, is_caught_by
 from tests.mutants.table import MUTANTS
 from tests.rotation import rotation
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FOUR_OF_8K = 4 * 8192
 POSITION = 2 * 2 * 2 * 16 * 4  # bytes of a position: layers, keys and values, KV heads, their size, float32
 STREAMS = 8
-EVENTS = 200
+EVENTS = 60
 
 
 def arena_of(server: Server) -> Json:
@@ -66,7 +66,7 @@ def test_the_room_of_four_sequences_of_8k_holds_one_of_24k_and_seven_of_1k(tmp_p
 
 
 def test_streams_whose_sequences_grow_and_are_moved_say_what_they_say_alone(start: Starter, expected: Expected) -> None:
-    """As many of these as the arena gives cause for until there were 200 of them, under eight streams all the time."""
+    """As many of these as the arena gives cause for until there were 60 of them, under eight streams all the time."""
     positions = 8 * 192  # of 7 KiB each, the drafter's KV and states included
     server = start(
         "--slots", str(STREAMS), "--context", "768", "--kv-ram", "64MiB", "--kv-memory", f"{positions * 7}KiB"

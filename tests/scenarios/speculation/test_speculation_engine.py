@@ -103,7 +103,7 @@ def _is_tied(logprobs: TokenLogprobs | None) -> bool:
     return best - second < TIE
 
 
-@pytest.mark.parametrize("draft_tokens", range(1, 9))
+@pytest.mark.parametrize("draft_tokens", [1, 3, 8])
 @pytest.mark.parametrize("proposer", [Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP])
 async def test_two_hundred_prompts(
     prompts: list[list[int]], plain: dict[int, list[Token]], proposer: Proposer, draft_tokens: int

@@ -38,11 +38,10 @@ def test_kernels_of_metal_are_what_pytorch_computes(shim: Shim, dtype: torch.dty
     assert error < {torch.float32: 2e-6, torch.float16: 5e-4, torch.bfloat16: 4e-3}[dtype]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-def test_kernels_of_triton_are_what_pytorch_computes(dtype: torch.dtype) -> None:
+def test_kernels_of_triton_are_what_pytorch_computes() -> None:
     from tests.fakes.devices.cuda import InterpretedCapture  # it skips what imports it where there is no Triton
 
-    assert check_rows(InterpretedCapture().kernels, CPU, dtype, DIM) < 5e-4
+    assert check_rows(InterpretedCapture().kernels, CPU, torch.float16, DIM) < 5e-4
 
 
 @pytest.mark.parametrize(
