@@ -150,7 +150,7 @@ class Server:
         return self._log.read()
 
     def wait_log(self, text: str) -> str:
-        """Wait until `text` is in the log, which a thread of its own writes, behind what it tells of; the log so far."""
+        """Wait until `text` is in the log, which a thread of its own writes a little later; the log so far."""
         wait_for(lambda: text in self.log() or self._has_ended(), f"{text!r} in the log")
         log = self.log()
         assert text in log, f"the server has ended without {text!r}: {log[-4000:]}"
