@@ -59,12 +59,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return certfile, keyfile
 
 
-# Servers in processes of their own, each started when the first test asks for it.  A test may hold their devices for as
-# long as it likes, so these have no hang timeout.
+# Servers in processes of their own, each started when the first test asks for it, and idle when a test begins.  A test
+# may hold their devices for as long as it likes, so these have no hang timeout.
 
 
 @pytest.fixture(scope="session")
-def four_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+def running_four_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for four, and prompts read in chunks of 64 tokens."""
     flags = ["--slots", "4", "--chunk-tokens", "64", "--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("four"), *flags) as server:
@@ -72,7 +72,7 @@ def four_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServe
 
 
 @pytest.fixture(scope="session")
-def one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+def running_one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for one, a long queue, and prompts read in chunks of 64 tokens."""
     flags = ["--slots", "1", "--queue", "300", "--chunk-tokens", "64", "--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("one"), *flags) as server:
@@ -80,11 +80,32 @@ def one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]
 
 
 @pytest.fixture(scope="session")
-def short_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+def running_short_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for one, and 16 may wait."""
     flags = ["--slots", "1", "--queue", "16", "--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("short"), *flags) as server:
         yield server
+
+
+@pytest.fixture
+def four_slots(running_four_slots: ForkedServer) -> ForkedServer:
+    """That with four, once nothing lives that an earlier test began."""
+    running_four_slots.wait_idle()
+    return running_four_slots
+
+
+@pytest.fixture
+def one_slot(running_one_slot: ForkedServer) -> ForkedServer:
+    """That with one, likewise."""
+    running_one_slot.wait_idle()
+    return running_one_slot
+
+
+@pytest.fixture
+def short_queue(running_short_queue: ForkedServer) -> ForkedServer:
+    """That with a short queue, likewise."""
+    running_short_queue.wait_idle()
+    return running_short_queue
 
 
 # Two workers behind a front door, for the tests of a file; a worker that a test ends is replaced before the next one.
