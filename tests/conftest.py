@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +20,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.live.cluster.clusters import Cluster
 from tests.live.fork_server import ForkedServer
+from web.process.signals import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +46,19 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 # The models of the tests are tiny: a second thread only costs barriers, and many on a busy machine.
 torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def process_as_before() -> Iterator[None]:
+    """What a command that is run in this process does to its log, its hooks and its signals ends with the test."""
+    logger = logging.getLogger("cede")
+    level, hooks = logger.level, (sys.excepthook, sys.unraisablehook, threading.excepthook)
+    handlers = [(number, signal.getsignal(number)) for number in SIGNALS]
+    yield
+    logger.setLevel(level)
+    sys.excepthook, sys.unraisablehook, threading.excepthook = hooks
+    for number, handler in handlers:
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
