@@ -30,7 +30,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests, or those named: `nox -s tests -- tests/unit/actors -k queue`."""
+    """Run the quick tests, or those named: `nox -s tests -- tests/unit/actors -k queue`."""
     session.run("pytest", *(session.posargs or ["-n", "auto", "--dist", "worksteal"]))
 
 

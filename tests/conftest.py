@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +23,7 @@ from hypothesis import HealthCheck, settings
 from tests.live.cluster.clusters import Cluster
 from tests.live.fork_server import ForkedServer
 from tests.suites import SUITES, is_in_suite
+from web.process.signals import SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,6 +75,19 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def process_as_before() -> Iterator[None]:
+    """What a command that is run in this process does to its log, its hooks and its signals ends with the test."""
+    logger = logging.getLogger("cede")
+    level, hooks = logger.level, (sys.excepthook, sys.unraisablehook, threading.excepthook)
+    handlers = [(number, signal.getsignal(number)) for number in SIGNALS]
+    yield
+    logger.setLevel(level)
+    sys.excepthook, sys.unraisablehook, threading.excepthook = hooks
+    for number, handler in handlers:
+        signal.signal(number, handler)
+
+
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The files of a certificate for 127.0.0.1, signed by itself, and of its key."""
@@ -86,12 +103,12 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return certfile, keyfile
 
 
-# Servers in processes of their own, each started when the first test asks for it.  A test may hold their devices for as
-# long as it likes, so these have no hang timeout.
+# Servers in processes of their own, each started when the first test asks for it, and idle when a test begins.  A test
+# may hold their devices for as long as it likes, so these have no hang timeout.
 
 
 @pytest.fixture(scope="session")
-def four_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+def running_four_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for four, and prompts read in chunks of 64 tokens."""
     flags = ["--slots", "4", "--chunk-tokens", "64", "--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("four"), *flags) as server:
@@ -99,7 +116,7 @@ def four_slots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServe
 
 
 @pytest.fixture(scope="session")
-def one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+def running_one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for one, a long queue, and prompts read in chunks of 64 tokens."""
     flags = ["--slots", "1", "--queue", "300", "--chunk-tokens", "64", "--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("one"), *flags) as server:
@@ -107,11 +124,32 @@ def one_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]
 
 
 @pytest.fixture(scope="session")
-def short_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
+def running_short_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedServer]:
     """Room for one, and 16 may wait."""
     flags = ["--slots", "1", "--queue", "16", "--hang-timeout", "0"]
     with ForkedServer(tmp_path_factory.mktemp("short"), *flags) as server:
         yield server
+
+
+@pytest.fixture
+def four_slots(running_four_slots: ForkedServer) -> ForkedServer:
+    """That with four, once nothing lives that an earlier test began."""
+    running_four_slots.wait_idle()
+    return running_four_slots
+
+
+@pytest.fixture
+def one_slot(running_one_slot: ForkedServer) -> ForkedServer:
+    """That with one, likewise."""
+    running_one_slot.wait_idle()
+    return running_one_slot
+
+
+@pytest.fixture
+def short_queue(running_short_queue: ForkedServer) -> ForkedServer:
+    """That with a short queue, likewise."""
+    running_short_queue.wait_idle()
+    return running_short_queue
 
 
 # Two workers behind a front door, for the tests of a file; a worker that a test ends is replaced before the next one.

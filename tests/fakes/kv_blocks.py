@@ -13,6 +13,7 @@ import torch
 
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
+from tests.live.server import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +26,7 @@ ROOT = root_key(fingerprint="f" * 64, dtype="float32", kv_shape=SHAPE)
 OTHER_ROOT = root_key(fingerprint="e" * 64, dtype="float32", kv_shape=SHAPE)
 FILE_BYTES = 4096 + 2 * 2 * BLOCK_TOKENS * 8 * 4
 PLENTY = 1000 * FILE_BYTES
-LONG = 20.0  # seconds: nothing waits for so long unless it is broken
+LONG = PATIENCE  # seconds; nothing waits for so long unless it is broken
 
 
 def make_block(seed: int, parent: BlockKey = ROOT, shape: tuple[int, ...] = SHAPE) -> Block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from runtime.chat.chat import Chat
@@ -20,6 +21,12 @@ TEMPLATE = (
 )
 
 
+@functools.cache
+def chat() -> Chat:
+    """Return the chat of every stand-in; compiling its template takes as long as a short test."""
+    return Chat(ChatTemplate(TEMPLATE))
+
+
 @dataclass
 class FakeModel:
     """What the web layer asks of a served model."""
@@ -30,7 +37,7 @@ class FakeModel:
     vocab_size: int = VOCABULARY
     eos_token_ids: tuple[int, ...] = ()
     tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
-    chat: Chat | None = field(default_factory=lambda: Chat(ChatTemplate(TEMPLATE)))
+    chat: Chat | None = field(default_factory=chat)
     facts: ModelFacts = field(default_factory=lambda: ModelFacts(hidden_size=4))
     pooling: Pooling | None = Pooling.MEAN
     open_objects: bool = False

@@ -144,7 +144,7 @@ class ForkedServer(Server):
 
     def wait_ready(self) -> str:
         """The line that says where the server listens."""
-        line = wait_for(lambda: self._announced() or self._fork.exitcode is not None, "the announcement")
+        line = wait_for(lambda: self._announced() or self._has_ended(), "the announcement")
         assert isinstance(line, str), f"the server has ended: {self.log()}"
         self._url = line.split()[-1]
         return line.rstrip("\n")
@@ -173,6 +173,9 @@ class ForkedServer(Server):
     def said(self) -> str:
         """What it has written to its standard output so far."""
         return self._out.read_text(encoding="utf-8")
+
+    def _has_ended(self) -> bool:
+        return self._fork.exitcode is not None
 
     def wait_exit(self) -> int:
         """The exit status."""

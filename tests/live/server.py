@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import selectors
+import signal
 import ssl
 import subprocess
 import sys
@@ -24,7 +25,6 @@ from urllib.parse import urlsplit
 from runtime.step.device import MAX_LAYERS_AHEAD, select_device
 
 if TYPE_CHECKING:
-    import signal
     from collections.abc import Callable
     from types import TracebackType
 
@@ -145,9 +145,25 @@ class Server:
         return line
 
     def log(self) -> str:
-        """What the server has written to its standard error so far."""
+        """What the server has written to its standard error so far: all of it only once the process has ended."""
         self._log.seek(0)
         return self._log.read()
+
+    def wait_log(self, text: str) -> str:
+        """Wait until `text` is in the log, which a thread of its own writes a little later; the log so far."""
+        wait_for(lambda: text in self.log() or self._has_ended(), f"{text!r} in the log")
+        log = self.log()
+        assert text in log, f"the server has ended without {text!r}: {log[-4000:]}"
+        return log
+
+    def whole_log(self) -> str:
+        """End the server in good order; all that it has written to its standard error."""
+        self.signal(signal.SIGTERM)
+        assert self.wait_exit() == 0, self.log()[-4000:]
+        return self.log()
+
+    def _has_ended(self) -> bool:
+        return self.process.poll() is not None
 
     def signal(self, number: signal.Signals) -> None:
         """Send this process a signal."""

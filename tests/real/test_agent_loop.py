@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 
-from tests.live.server import Server
+from tests.live.server import PATIENCE, Server
 from tests.models.agent.loop import Agent
 from tests.models.agent.wires import Call, Chat, Messages, Ollama, Reply, Responses
 
@@ -46,7 +46,7 @@ def server(smollm2: Path) -> Iterator[Server]:
 
 
 async def run(server: Server, wire: Wire, *, stream: bool) -> list[Reply]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=300) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
         agent = Agent(client, wire, stream, tools=TOOLS, more={**COLD, **LIMITS[wire.path]})
         for choice in PLAN:
             reply = await agent.ask(choice)
@@ -79,7 +79,7 @@ async def test_ollama_s_api_goes_on_with_the_same_chat(server: Server) -> None:
     """It cannot require a call; behind calls and their results it says what the others say."""
     files = Call("call_1", "list_files", "{}")
     said = []
-    async with httpx2.AsyncClient(base_url=server.url, timeout=300) as client:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
         for wire in (Chat(), Ollama()):
             for stream in (False, True):
                 agent = Agent(client, wire, stream, tools=TOOLS, more={**COLD, **LIMITS[wire.path]})

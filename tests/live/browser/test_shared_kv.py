@@ -31,9 +31,9 @@ seconds = 0.05
 
 
 def begin(server: Server, priority: int = 0, **cede: Any) -> http.client.HTTPConnection:  # noqa: ANN401
-    """Ask for a long answer, and do not read it."""
+    """Ask for an answer as long as the context has room for, and do not read it."""
     connection = http.client.HTTPConnection(*server.address, timeout=PATIENCE)
-    body = {"prompt": "import os", "max_tokens": 800, "ignore_eos": True, "stream": True, "cede": cede}
+    body = {"prompt": "import os", "max_tokens": -1, "ignore_eos": True, "stream": True, "cede": cede}
     body["priority"] = priority
     connection.request("POST", COMPLETIONS, json.dumps(body), {"content-type": "application/json"})
     return connection

@@ -45,26 +45,26 @@ def test_one_of_two_requests_of_one_id_is_hung_up_on_at_the_worker_that_is_shown
 
     def look(page: Page) -> tuple[str, list[str], list[str]]:
         watched = opened(page, cluster)
+        streams = begun(cluster.url, first, own_id), begun(door, second, own_id)  # whose answers will not last for ever
         for worker in (first, second):
             card(page, worker.worker_id).get_by_text("of 2 busy").locator("..").get_by_text("1", exact=True).wait_for()
-        broken = broken_rules(page)
         page.get_by_role("button", name=f"Show worker {second.worker_id}").click()
         page.get_by_role("button", name=f"Hang up on {SAME}").click()
         expect(page.locator(".requests li").filter(has_text=SAME)).to_have_count(0)
         page.locator(".receipts li").filter(has_text=SAME).wait_for()
-        broken += broken_rules(page)
+        assert SAME in first.requests()
+        broken = broken_rules(page)
         page.get_by_role("button", name="All workers").click()
         card(page, second.worker_id).get_by_text("0", exact=True).first.wait_for()
         listed = page.locator(".receipts li").filter(has_text=SAME)
         expect(listed).to_have_count(1)
+        broken += broken_rules(page)
+        streams[1].read()
+        streams[0].close()
         return listed.inner_text(), broken, list(watched.said)
 
     with another_front_door(discovery) as door:
-        streams = begun(cluster.url, first, own_id), begun(door, second, own_id)
         receipt, broken, said = chromium.visit(look)
-        assert SAME in first.requests()
-        streams[1].read()
-        streams[0].close()
     assert f"at worker {second.worker_id}" in " ".join(receipt.split())
     assert "Cancelled by hand" in receipt
     (true,) = second.receipts(SAME)

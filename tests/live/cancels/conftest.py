@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="package")
-def solo(four_slots: Server) -> list[int]:
+def solo(running_four_slots: Server) -> list[int]:
     """What the neighbour says when it is alone."""
-    four_slots.wait_idle()
-    with Http1(four_slots, completion(OURS, SOLO)) as alone:
+    running_four_slots.wait_idle()
+    with Http1(running_four_slots, completion(OURS, SOLO)) as alone:
         return alone.read_all()
 
 

@@ -66,6 +66,8 @@ def test_a_hang_up_in_any_phase_frees_the_slot_and_nothing_more_is_computed(two_
     with ask(two_slots, 1, 3500) as neighbour:
         for attempt in range(40):
             neighbour.read_tokens(len(neighbour.tokens) + 1)
+            if two_slots.requests()[neighbour.id]["completion_tokens"] > 2800:
+                break  # this process was too slow: the neighbour is not to end meanwhile
             receipt = _leave(two_slots, 100 + attempt, draw, during=draw.choice(phases))
             seen[receipt["phase"]] += 1
             assert receipt["reason"] == "client_disconnect"

@@ -47,9 +47,11 @@ def test_a_device_thread_that_ends_is_replaced(tmp_path: Path) -> None:
     with failing(tmp_path, plan) as server:
         with Http1(server, short) as alone:
             expected = alone.read_all()
-        with Http1(server, completion(prompt(20, seed=1), 4000)) as running, Http1(server, short) as queued:
-            check_told(running)
-            assert queued.read_all() == expected, "it held nothing, and was served"
+        with Http1(server, completion(prompt(20, seed=1), 4000)) as running:
+            assert running.id  # so that it is there before the other
+            with Http1(server, short) as queued:
+                check_told(running)
+                assert queued.read_all() == expected, "it held nothing, and was served"
         assert server.get("/health") == {"status": "ok"}
         assert server.get("/v1/statistics")["manager"]["device_losses"] == 1
         with Http1(server, completion(prompt(20, seed=2), 4000, stream=False)) as unlucky:
@@ -67,9 +69,11 @@ def test_a_device_thread_that_ends_is_replaced(tmp_path: Path) -> None:
 def test_a_device_that_hangs_holds_up_neither_clients_nor_the_end(tmp_path: Path) -> None:
     plan = '[[fault]]\nwhat = "slow-step"\nstep = 20\nseconds = 100000\n'
     with failing(tmp_path, plan, "--hang-timeout", str(HANG_TIMEOUT)) as server:
-        with Http1(server, completion(prompt(20), 4000)) as running, Http1(server, completion(prompt(9), 5)) as queued:
-            check_told(running)
-            check_told(queued)
+        with Http1(server, completion(prompt(20), 4000)) as running:
+            assert running.id  # so that the other, which would be done by then, waits
+            with Http1(server, completion(prompt(9), 5)) as queued:
+                check_told(running)
+                check_told(queued)
         status, answer = server.ask("GET", "/health")
         assert status == 503
         assert f"{HANG_TIMEOUT:g} s" in answer["error"]["message"]

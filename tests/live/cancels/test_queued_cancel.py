@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.live.feed.reading import asked, frames
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import CHAT, most_layers_after_cancel, stage, wait_for
@@ -19,14 +21,16 @@ def chat(content: str, max_tokens: int, **fields: Any) -> Json:  # noqa: ANN401
     return {"messages": [message], "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True} | fields
 
 
-def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(one_slot: ForkedServer) -> None:
+@pytest.mark.parametrize(("phase", "repeats", "tokens"), [("prefill", 390, 8), ("decode", 1, 1500)])
+def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(
+    one_slot: ForkedServer, phase: str, repeats: int, tokens: int
+) -> None:
     """The scenario of the report: A has the only slot, B waits behind it and is closed, in each phase of A's."""
-    text = "for name in names: print(name) " * 390  # 3500 tokens
-    active = Http1(one_slot, chat(text, 150), CHAT)
-    (active_id,) = wait_for(one_slot.requests, "the active request")
-    for phase in ("prefill", "decode"):
+    text = "for name in names: print(name) " * repeats  # nine tokens each
+    with Http1(one_slot, chat(text, tokens), CHAT) as active:
+        (active_id,) = wait_for(one_slot.requests, "the active request")
         one_slot.wait_state(active_id, phase)
-        with one_slot.held():  # in this phase, or the next
+        with one_slot.held():  # it has all the time to stay in this phase
             stays = one_slot.states(active_id)
             queued = Http1(one_slot, chat("ping", 8), CHAT)
             (queued_id,) = wait_for(lambda: one_slot.requests().keys() - {active_id}, "the queued request")
@@ -36,11 +40,10 @@ def test_a_queued_request_that_hangs_up_leaves_the_active_one_alone(one_slot: Fo
             (receipt,) = one_slot.wait_ended(queued_id)
             assert (receipt["reason"], stage(receipt["phase"])) == ("client_disconnect", "queued")
             assert one_slot.states(active_id) == stays
-    with active:
         status, _, answer = active.answer()
     assert status == 200
     assert answer["choices"][0]["finish_reason"] == "length"
-    assert answer["usage"]["completion_tokens"] == 150
+    assert answer["usage"]["completion_tokens"] == tokens
     assert one_slot.receipts(active_id) == []
 
 
@@ -89,13 +92,14 @@ TREE = ["agent", *(f"agent/{i}" for i in range(3)), *(f"agent/{i}/{j}" for i in 
 
 
 def test_a_tree_of_forty_ends_with_one_call_and_a_neighbour_notices_nothing(
-    four_slots: Server, neighbour: Http1
+    four_slots: ForkedServer, neighbour: Http1
 ) -> None:
     before = len(neighbour.read_tokens(3))
-    tree = [
-        Http1(four_slots, completion(prompt(60, seed=n), 4000, cede={"group": name})) for n, name in enumerate(TREE)
-    ]
-    wait_for(lambda: len(four_slots.requests()) == 41, "the tree")
+    with four_slots.held():  # or the neighbour might end while they come
+        tree = [
+            Http1(four_slots, completion(prompt(60, seed=n), 4000, cede={"group": name})) for n, name in enumerate(TREE)
+        ]
+        wait_for(lambda: len(four_slots.requests()) == 41, "the tree")
     ids = four_slots.requests().keys() - {neighbour.id}
     wait_for(lambda: all(slot["state"] != "idle" for slot in four_slots.slots()), "full slots")
     assert len(four_slots.get("/v1/groups")["data"]) == 40

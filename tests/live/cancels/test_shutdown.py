@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,16 +35,18 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Fork
 
 def test_running_requests_finish_and_new_ones_are_refused(servers: dict[str, ForkedServer]) -> None:
     server = servers["patient"]
-    with Http1(server, completion(prompt(20), 400)) as running, Http1(server, completion(prompt(9), 5)) as queued:
-        running.read_tokens(2)
-        with server.held():  # so that it is not done too soon
+    with ExitStack() as clients:
+        with server.held():  # from before they come: neither is done too soon, and the first has the slot
+            running = clients.enter_context(Http1(server, completion(prompt(20), 40)))
+            server.wait_state(running.id, "prefill")
+            queued = clients.enter_context(Http1(server, completion(prompt(9), 5)))
             assert server.states(queued.id) == ["queued"]
             server.signal(signal.SIGTERM)
             wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
             status, answer = server.ask("POST", COMPLETIONS, completion(prompt(5), 1, stream=False))
             assert status == 503
             assert answer["error"]["code"] == "shutting_down"
-        assert len(running.read_all()) == 400
+        assert len(running.read_all()) == 40
         assert (running.finish_reason, running.done) == ("length", True)
         assert len(queued.read_all()) == 5, "it was admitted before the signal"
     assert server.wait_exit() == 0

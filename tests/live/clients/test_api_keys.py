@@ -142,7 +142,9 @@ def test_a_key_is_made_limited_seen_by_its_own_requests_alone_and_taken_away(tmp
 
 
 def test_no_key_is_seen_from_outside(server: Server) -> None:
-    shown = server.log() + " ".join(psutil.Process(server.pid).cmdline())
+    for key, status in ((IN_FILE[0], 200), (WRONG, 401)):
+        assert server.ask("GET", "/v1/models", Authorization=f"Bearer {key}")[0] == status
+    shown = server.wait_log("401") + " ".join(psutil.Process(server.pid).cmdline())
     assert "--api-key-file" in shown
     for key in (*IN_FILE, *IN_VARIABLE, WRONG):
         assert key not in shown

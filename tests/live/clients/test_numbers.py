@@ -5,15 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, PATIENCE, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOKENS = 12
 GREEDY, DRAWN, REFUSED = "the likeliest tokens", "any tokens", "a 400"
@@ -72,12 +69,11 @@ CASES: list[tuple[str, str, str]] = [
 
 
 @pytest.fixture(scope="module")
-def neighbour(four_slots: Server) -> Iterator[tuple[Any, list[int]]]:
+def neighbour(running_four_slots: Server) -> tuple[Any, list[int]]:
     """A request that shares its steps with each of the others, and its tokens alone."""
     body = completion(prompt(40, seed=5), 24)
-    with Http1(four_slots, body) as alone:
-        yield body, alone.read_all()
-    four_slots.wait_idle()
+    with Http1(running_four_slots, body) as alone:
+        return body, alone.read_all()
 
 
 def post(server: Server, body: str) -> tuple[int, Any]:

@@ -27,6 +27,7 @@ WORKER = re.compile(r"worker (?P<id>[0-9a-f]{16}) pid (?P<pid>\d+) at (?P<url>ht
 CONTROL = re.compile(r"control at (?P<url>http://\S+)")
 DOOR = re.compile(r"cede cluster at (?P<url>http://\S+)")
 MODEL = "cede-embedded"
+LOOKS = 10  # at a choice, which is made by lot where nothing speaks for a worker
 BEGUN_TOKENS = 3000  # of a stream that is hung up on
 FLAGS = ("--port", "0", "--log-format", "text", "--dtype", "float32", "--slots", "2", "--chunk-tokens", "16")
 
@@ -123,6 +124,17 @@ class FrontDoor(Generic[WorkerT]):
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=PATIENCE)
         connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
         return connection
+
+    def wait_chosen(self, body: Json, worker_id: str) -> None:
+        """Wait until the router would send a request to a worker, whose KV it is told of a little later."""
+        asked = body | {"nvext": {"annotations": ["query_instance_id:"]}}  # which is asked, and not run
+
+        def choice() -> str:
+            status, told = self.ask(asked)
+            assert status == 200, told
+            return f"{told['nvext']['worker_id']['decode_worker_id']:016x}"
+
+        wait_for(lambda: {choice() for _ in range(LOOKS)} == {worker_id}, f"{worker_id} to be chosen")
 
     def serving(self) -> WorkerT:
         """The worker that has a request."""

@@ -43,6 +43,8 @@ def whole_blocks(tokens: int) -> int:
 @pytest.mark.parametrize("text", ["# one\n", "# two\n", "# three\n"])
 def test_who_hung_up_in_the_prefill_finds_what_was_committed(cluster: Cluster, text: str) -> None:
     asked, receipt = cluster.hang_up_in_prompt(text + LONG, committed=3 * BLOCK_TOKENS)
+    (worker,) = (worker for worker in cluster.living() if worker.receipts(receipt["request_id"]))
+    cluster.wait_chosen(chat(asked, 1), worker.worker_id)
     status, answer = cluster.ask(chat(asked, 1))
     assert status == 200
     assert cached(answer) >= whole_blocks(receipt["kept_tokens"]) >= 3 * BLOCK_TOKENS
@@ -53,7 +55,8 @@ def test_what_a_worker_computed_for_its_own_clients_is_known_at_the_front_door(c
     bodies = [chat(f"# the {number}th\n" + LONG, 1) for number in range(3)]
     for worker, body in zip(workers, bodies, strict=True):
         assert worker.ask("POST", CHAT, body)[0] == 200
-    for body in bodies:
+    for worker, body in zip(workers, bodies, strict=True):
+        cluster.wait_chosen(body, worker.worker_id)
         status, answer = cluster.ask(body)
         assert status == 200
         assert cached(answer) >= whole_blocks(answer["usage"]["prompt_tokens"] - 1)

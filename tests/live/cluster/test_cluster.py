@@ -15,21 +15,26 @@ from tests.live.cluster.clusters import Cluster, chat
 from tests.live.server import PATIENCE, wait_for
 
 if TYPE_CHECKING:
-    from tests.live.cluster.clusters import Stream
+    from tests.live.cluster.clusters import Stream, Worker
     from tests.live.server import Json
 
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
 LONG = "def f(x):\n    return x\n" * 120
 TOKENS = 500
+ENDLESS = 3000  # of an answer that nobody reads to its end
 
 
-def begun(cluster: Cluster, body: Json) -> tuple[str, Stream]:
-    """Return all that is answered where nothing happens, and the stream of the same once some of it was read."""
+def begun(cluster: Cluster, body: Json) -> tuple[str, Stream, Worker]:
+    """Return all that is answered where nothing happens, and the stream of the same once some of it was read.
+
+    Its worker is looked for before that: later the answer may be whole, and nobody has the request any more.
+    """
     alone = cluster.stream(body).read()
     stream = cluster.stream(body)
+    worker = cluster.serving()
     stream.read(40)
-    return alone, stream
+    return alone, stream, worker
 
 
 def check_went_on(stream: Stream, alone: str) -> None:
@@ -88,14 +93,13 @@ PENALTIES = {"presence_penalty": 0.7, "frequency_penalty": 0.4}
     ids=["greedy", "seeded", "greedy with penalties", "seeded with penalties"],
 )
 def test_a_stream_outlives_the_worker_that_makes_it(cluster: Cluster, fields: dict[str, float]) -> None:
-    alone, stream = begun(cluster, chat("class Tree:", TOKENS, **fields))
-    cluster.serving().kill()
+    alone, stream, worker = begun(cluster, chat("class Tree:", TOKENS, **fields))
+    worker.kill()
     check_went_on(stream, alone)
 
 
 def test_a_stream_outlives_a_worker_that_says_nothing_and_that_is_found_again_when_it_goes_on(cluster: Cluster) -> None:
-    alone, stream = begun(cluster, chat("class Tree:", TOKENS))
-    worker = cluster.serving()
+    alone, stream, worker = begun(cluster, chat("class Tree:", TOKENS))
     worker.kill(signal.SIGSTOP)
     try:
         check_went_on(stream, alone)
@@ -107,7 +111,7 @@ def test_a_stream_outlives_a_worker_that_says_nothing_and_that_is_found_again_wh
 
 
 def test_a_request_with_two_choices_ends_with_an_error_that_invites_to_try_again(cluster: Cluster) -> None:
-    stream = cluster.stream(chat("class Tree:", TOKENS, n=2, temperature=1.0, seed=7))
+    stream = cluster.stream(chat("class Tree:", ENDLESS, n=2, temperature=1.0, seed=7))
     stream.read(40)
     cluster.serving().kill()
     stream.read()
@@ -116,15 +120,14 @@ def test_a_request_with_two_choices_ends_with_an_error_that_invites_to_try_again
 
 
 def test_a_worker_that_is_told_to_stop_moves_what_it_cannot_finish(cluster: Cluster) -> None:
-    alone, stream = begun(cluster, chat("import os", TOKENS))
-    worker = cluster.serving()
+    alone, stream, worker = begun(cluster, chat("import os", TOKENS))
     worker.kill(signal.SIGTERM)
     check_went_on(stream, alone)
     wait_for(lambda: not worker.lives, "the worker to end")
 
 
 def test_the_requests_of_a_front_door_that_dies_are_cancelled(cluster: Cluster) -> None:
-    stream = cluster.stream(chat("class Tree:", 3000))
+    stream = cluster.stream(chat("class Tree:", ENDLESS))
     stream.read(5)
     worker = cluster.serving()
     os.kill(front_door_of(cluster), signal.SIGKILL)

@@ -120,10 +120,10 @@ def test_a_cancel_reaches_no_other_request_of_the_same_id(cluster: Cluster, disc
 
 def check_only_one_is_ended(cluster: Cluster, first: Worker, second: Worker, streams: list[Stream]) -> None:
     """Check that of two streams of one id only the one of the second worker is ended, and only if that is named."""
-    status, answer = cluster.control.ask("DELETE", f"/v1/requests/{SAME}")
+    status, answer = end(cluster, f"/v1/requests/{SAME}")
     assert (status, answer["error"]["code"]) == (400, "ambiguous_request")
     assert [SAME in worker.requests() for worker in (first, second)] == [True, True]
-    status, answer = cluster.control.ask("DELETE", f"/v1/requests/{SAME}?worker={second.worker_id}")
+    status, answer = end(cluster, f"/v1/requests/{SAME}?worker={second.worker_id}")
     assert (status, answer["worker"]) == (200, second.worker_id)
     streams[1].read()
     assert SAME in first.requests()

@@ -24,8 +24,9 @@ def test_a_stream_outlives_one_worker_after_the_other(tmp_path: Path) -> None:
         alone = parts.stream(body).read()
         stream = parts.stream(body)
         for _ in range(DEATHS):
+            worker = parts.serving()
             stream.read(stream.pieces + PIECES)
             assert stream.error is None
-            parts.serving().kill()
+            worker.kill()
         assert stream.read() == alone
         assert (stream.finish_reason, stream.error) == ("length", None)

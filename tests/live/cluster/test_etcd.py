@@ -33,8 +33,8 @@ def test_with_discovery_by_etcd_chats_stream_and_outlive_a_worker(
             body = chat("class Tree:", 500)
             alone = cluster.stream(body).read()
             stream = cluster.stream(body)
+            worker = cluster.serving()  # which later may have made all of it
             stream.read(40)
-            worker = cluster.serving()
             worker.kill()
             assert stream.read() == alone
             assert (stream.finish_reason, stream.error) == ("length", None)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.live.cluster.clusters import Cluster, begun
 from tests.live.feed.reading import asked, frames
-from tests.live.server import wait_for
+from tests.live.server import PATIENCE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,4 +116,4 @@ def test_the_stream_ends_in_order_and_keeps_nobody_from_the_end() -> None:
             read_all_known(told, own)
             own.process.send_signal(signal.SIGTERM)
             assert [kind for kind, _ in told][-1] == "end"
-        assert own.process.wait(60) == 0
+        assert own.process.wait(PATIENCE) == 0

@@ -36,7 +36,7 @@ def test_workers_that_slept_are_found_again_with_all_that_they_had_written(tmp_p
         before = parts.stream(body).read()
         ids = {worker.worker_id for worker in parts.workers}
         for worker in parts.workers:
-            wait_for(lambda worker=worker: KNOWN in worker.log(), "all to be in discovery")  # type: ignore[misc]
+            worker.wait_log(KNOWN)
         written = entries(tmp_path, ids)
         for worker in parts.workers:
             worker.signal(signal.SIGSTOP)
@@ -49,4 +49,4 @@ def test_workers_that_slept_are_found_again_with_all_that_they_had_written(tmp_p
         wait_for(lambda: entries(tmp_path, ids) == written, "all to be written again")
         assert {worker.worker_id for worker in parts.living()} == ids
         assert parts.stream(body).read() == before
-        assert parts.forgotten() >= len(ids)
+        wait_for(lambda: parts.forgotten() >= len(ids), "all to say so")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tests.live.detached.cutting import asking, events_in, take_up, text_of
@@ -52,12 +53,13 @@ def test_a_detached_stream_ends_with_the_loss_of_its_device_and_one_that_held_no
 ) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text('[[fault]]\nwhat = "thread-death"\nstep = 600\nlayer = 1\n', encoding="utf-8")
-    flags = ("--chaos", str(plan), "--slots", "1", "--speculate", "off", "--chunk-tokens", "64")
+    flags = ("--chaos", str(plan), "--slots", "1", "--speculate", "off", "--chunk-tokens", "64", "--hang-timeout", "0")
     with ForkedServer(tmp_path, *flags) as server:
         expected = solo(server, 10, seed=1)
         running, known = leave(server, 4000, seed=0)
-        queued, _ = leave(server, 10, seed=1, after=0)
-        wait_detached(server, 2)
+        with server.held():  # or the device is lost before they are looked at
+            queued, _ = leave(server, 10, seed=1, after=0)
+            wait_detached(server, 2)
         whole = stream_of(server, running)
         assert whole[: len(known)] == known
         assert whole == stream_of(server, running), "who comes later is told the same"
@@ -71,13 +73,17 @@ def test_a_detached_stream_ends_with_the_loss_of_its_device_and_one_that_held_no
 
 
 def test_one_that_nobody_reads_finishes_within_the_grace_and_may_be_taken_up_meanwhile(tmp_path: Path) -> None:
-    with ForkedServer(tmp_path, "--grace", "3600", "--slots", "1", "--kv-ram", "0") as server:
-        expected = solo(server, 2000, seed=2)
-        request_id, known = leave(server, 2000, seed=2, after=4)
-        wait_detached(server, 1)
-        server.signal(signal.SIGTERM)
-        wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
-        rest = stream_of(server, request_id, len(known))
+    flags = ("--grace", "3600", "--slots", "1", "--kv-ram", "0", "--hang-timeout", "0")
+    with ForkedServer(tmp_path, *flags) as server, ExitStack() as readers:
+        expected = solo(server, 1000, seed=2)
+        request_id, known = leave(server, 1000, seed=2, after=4)
+        with server.held():  # or it is whole, and the server gone, before it is taken up
+            wait_detached(server, 1)
+            server.signal(signal.SIGTERM)
+            wait_for(lambda: server.ask("GET", "/health")[0] == 503, "the end of admission")
+            _, opening = take_up(server, "after", request_id, len(known))
+            response = readers.enter_context(opening)
+        rest = events_in(response.read())
         assert text_of([*known, *rest]) == expected
         assert rest[-1].endswith(b"data: [DONE]\n\n")
         assert server.wait_exit() == 0

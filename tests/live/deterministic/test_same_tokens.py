@@ -34,7 +34,7 @@ def server() -> Iterator[Server]:
         pytest.skip("cede is not installed, or without kernels")
     with Server("--slots", "3", "--speculate", "mtp", *FLAGS, installed=True) as server:
         server.wait_ready()
-        assert "all rows of" in server.log()
+        server.wait_log("all rows of")
         yield server
 
 

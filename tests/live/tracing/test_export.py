@@ -108,7 +108,7 @@ def test_a_collector_that_is_down_costs_one_line_in_the_log_and_no_request(monke
             for seed in range(3):
                 body = {"prompt": list(prompt(4, seed)), "max_tokens": 3}
                 assert server.ask("POST", COMPLETIONS, body)[0] == 200
-            wait_for(lambda: "takes no traces" in server.log(), "the line")
+            server.wait_log("takes no traces")
             assert server.ask("POST", COMPLETIONS, {"prompt": [9, 9, 9], "max_tokens": 3})[0] == 200
             server.signal(signal.SIGTERM)
             assert server.wait_exit() == 0

@@ -289,7 +289,7 @@ def _play(source: Proposer, seed: int, n: int | None) -> tuple[int, str]:
     return instrument.steps, phases[0]
 
 
-@pytest.mark.parametrize(("seed", "source"), enumerate(SOURCES))
+@pytest.mark.parametrize(("seed", "source"), list(enumerate(SOURCES)))
 def test_a_cancel_at_every_checkpoint(seed: int, source: Proposer) -> None:
     """`Recorder` sees that each is consumed before the next step of anyone, and that no step names its slot again."""
     moments, _ = _play(source, seed, None)

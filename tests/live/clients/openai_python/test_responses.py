@@ -161,14 +161,13 @@ def test_the_asynchronous_client(four_slots: Server) -> None:
 def test_a_client_that_leaves_is_receipted_and_nothing_is_stored(
     one_slot: ForkedServer, phase: str, stream: bool
 ) -> None:
-    one_slot.wait_idle()
     body = {"input": LONG if phase == "prefill" else "import os", "max_output_tokens": 3000, "stream": stream} | ENDLESS
     filler = Http1(one_slot, {"input": "x", "max_output_tokens": 3000} | ENDLESS, PATH) if phase == "queued" else None
     if filler is not None:
         (filler_id,) = wait_for(lambda: one_slot.requests().keys(), "the one before it")
         one_slot.wait_state(filler_id, "decode")
     known = set(one_slot.requests())
-    with one_slot.held() if phase == "prefill" else nullcontext():  # it stays in this phase
+    with nullcontext() if phase == "decode" else one_slot.held():  # it stays in this phase
         victim = Http1(one_slot, body | {"cache_prompt": False}, PATH)
         (victim_id,) = wait_for(lambda: one_slot.requests().keys() - known, "the request")
         one_slot.wait_state(victim_id, phase)

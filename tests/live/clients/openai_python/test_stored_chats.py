@@ -52,7 +52,6 @@ def test_streams_are_listed_page_by_page(client: openai.OpenAI) -> None:
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_leaves_is_receipted_and_nothing_is_kept(one_slot: Server, stream: bool) -> None:
-    one_slot.wait_idle()
     victim = Http1(one_slot, ASKED | ENDLESS | {"max_tokens": 3000, "stream": stream}, PATH)
     (victim_id,) = wait_for(lambda: one_slot.requests().keys(), "the request")
     one_slot.wait_state(victim_id, "decode")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tests.live.cluster.clusters import CONTROL, Cluster, chat
 from tests.live.cluster.etcd import etcd
 from tests.live.cluster.parts import ForkedDoor, ForkedWorker, Parts
-from tests.live.server import CHAT, wait_for
+from tests.live.server import CHAT, PATIENCE, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -207,7 +207,7 @@ def end_cluster(state: str) -> End:
             stream.read(5)
         before, began = len(cluster.log()), time.monotonic()
         cluster.process.send_signal(signal.SIGTERM)
-        status = cluster.process.wait(600)
+        status = cluster.process.wait(PATIENCE)
         return End("cede cluster", state, status, time.monotonic() - began, cluster.log()[before:])
 
 

@@ -21,5 +21,5 @@ def test_in_turn_the_same_prompt_goes_to_another_worker(tmp_path: Path) -> None:
     with Parts(tmp_path, door=("--router", "round-robin")) as parts:
         for _ in range(4):
             assert parts.ask(chat(LONG, 1))[0] == 200
-        counts = [sum("200 length" in line for line in worker.log().splitlines()) for worker in parts.workers]
+        counts = [worker.whole_log().count("200 length") for worker in parts.workers]
     assert counts == [2, 2]

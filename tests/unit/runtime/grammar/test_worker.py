@@ -7,6 +7,7 @@ import weakref
 
 from runtime.grammar.masks import Mask
 from runtime.grammar.worker import InlineMasks, MaskWorker
+from tests.live.server import PATIENCE
 
 
 def test_masks_are_computed_on_a_thread_of_their_own() -> None:
@@ -72,7 +73,7 @@ def test_a_quick_mask_is_left_to_whoever_needs_it() -> None:
         worker.submit(mask)
         worker.submit(last)
         del last
-        assert done.wait(30), "the thread computes in order, so it has been past the first one"
+        assert done.wait(PATIENCE), "the thread computes in order, so it has been past the first one"
         assert calls == []
         assert mask.take() == b"quick"
     assert calls == [threading.current_thread().name]
@@ -90,7 +91,7 @@ def test_a_mask_that_was_computed_is_not_kept() -> None:
         gone = weakref.finalize(mask, done.set)
         worker.submit(mask)
         del mask, compute
-        assert done.wait(30), "the thread waits for the next one, and holds the last"
+        assert done.wait(PATIENCE), "the thread waits for the next one, and holds the last"
         assert not gone.alive
         assert computed() is None
 

@@ -12,11 +12,11 @@ import torch
 from runtime.parallel.marks import with_agreed_marks
 from runtime.parallel.shared_step import SharedStep, StepAborted, Sum
 from runtime.step.step import CancelMark, Segment
+from tests.live.server import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-PATIENCE = 60.0  # seconds that a rank waits for the other, which only a failing test uses up
 LAYERS = 4
 SUMS = (Sum(2, torch.float32), Sum(3, torch.float32))
 CPU = torch.device("cpu")

@@ -6,6 +6,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.live.server import PATIENCE
 from web.cluster.attempts import Attempts
 
 
@@ -38,6 +39,6 @@ async def test_one_that_gives_up_waiting_is_in_nobodys_way() -> None:
             async with attempts.alone("r"):
                 pytest.fail("it is not alone")
         end.set()
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE):
         async with attempts.alone("r"):
             assert end.is_set()

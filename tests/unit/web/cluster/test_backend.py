@@ -15,6 +15,7 @@ from actors.core.receipts import CancelReason
 from runtime.errors import CedeError, QueueFull, RequestError, ShuttingDown, StepFailed
 from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, finished, say, token
+from tests.live.server import PATIENCE
 from web.cluster import backend, handoff
 from web.cluster.backend import Backend, sorted_out
 from web.cluster.guest import from_asyncio, run_as_guest
@@ -87,7 +88,7 @@ def test_a_hang_up_cancels_the_request_whatever_is_waited_for() -> None:
     async def test(over: Backend) -> None:
         context = Context()
         collecting = asyncio.ensure_future(collect(over, context))
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             await begun.wait()
             context.stop()
             assert await from_asyncio(collecting) == []
@@ -111,7 +112,7 @@ def test_a_generator_that_is_closed_cancels_the_request() -> None:
             await anext(chunks)
             await chunks.aclose()  # type: ignore[attr-defined]  # it is a generator
 
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             await from_asyncio(read_one())
             request = await engine.next_request()
             await request.left.wait()
@@ -134,7 +135,7 @@ def test_a_stream_on_which_nothing_comes_says_that_it_lives() -> None:
             finally:
                 await chunks.aclose()  # type: ignore[attr-defined]  # it is a generator
 
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             assert await from_asyncio(read_three()) == [SIGN_OF_LIFE] * 3
 
     async def silent(request: FakeRequest) -> None:
@@ -162,7 +163,7 @@ def test_a_stream_says_soon_after_its_beginning_that_it_lives_and_ever_less_ofte
             finally:
                 await chunks.aclose()  # type: ignore[attr-defined]  # it is a generator
 
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             await from_asyncio(read_four())
 
     async def silent(request: FakeRequest) -> None:
@@ -233,7 +234,7 @@ def test_a_request_that_comes_again_waits_until_the_earlier_attempt_has_heard_th
     async def test(over: Backend) -> None:
         earlier = Context()
         first = asyncio.ensure_future(collect(over, earlier))
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             request = await engine.next_request()
             second = asyncio.ensure_future(collect(over, Context()))
             await trio.testing.wait_all_tasks_blocked()

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.live.server import PATIENCE
 from web.cluster.children import ENDING_SECONDS, FIRST_DELAY, Child, ClusterFailed, Program, run_children
 
 ROOT = Path(__file__).parents[4]
@@ -66,7 +67,7 @@ async def test_a_signal_stops_the_workers_first_and_the_front_door_after_them() 
         if line == "door serves":
             signal.raise_signal(signal.SIGTERM)
 
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE):
         await run_children([say("one"), say("two")], say("door"))
     assert sorted(lines[:2]) == ["one serves", "two serves"]
     assert lines[2] == "door serves"
@@ -76,7 +77,7 @@ async def test_a_signal_stops_the_workers_first_and_the_front_door_after_them() 
 
 async def test_a_failed_start_ends_all() -> None:
     lines: list[str] = []
-    with trio.fail_after(60), pytest.raises(ExceptionGroup) as caught:
+    with trio.fail_after(PATIENCE), pytest.raises(ExceptionGroup) as caught:
         await run_children(
             [child(SERVES, lines), child("raise SystemExit(3)", lines, "worker 2")], child(SERVES, lines)
         )
@@ -91,7 +92,7 @@ async def test_a_child_whose_parent_is_gone_stops() -> None:
     process = await trio.lowlevel.open_process([sys.executable, "-c", source], stdin=-1, stdout=-1, cwd=ROOT)
     assert process.stdin is not None
     assert process.stdout is not None
-    with trio.fail_after(60):
+    with trio.fail_after(PATIENCE):
         assert await process.stdout.receive_some(1) == b"s"  # that it serves
         await process.stdin.aclose()
         assert await process.wait() == -signal.SIGTERM

@@ -10,6 +10,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.live.server import PATIENCE
 from web.cluster.guest import from_asyncio, from_trio, run_as_guest
 
 
@@ -107,7 +108,7 @@ def test_a_task_that_nobody_waits_for_any_longer_is_cancelled() -> None:
             waiting = asyncio.ensure_future(from_trio(nursery, for_ever))
             await trio.testing.wait_all_tasks_blocked()
             waiting.cancel()
-            with trio.fail_after(60):
+            with trio.fail_after(PATIENCE):
                 await ended.wait()
 
     ended = trio.Event()

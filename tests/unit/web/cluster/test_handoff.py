@@ -12,13 +12,12 @@ import trio.testing
 
 from tests.fakes.dynamo_binding import taken_elsewhere
 from tests.fakes.dynamo_context import Context
+from tests.live.server import PATIENCE
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.handoff import Closed, Handoff, handing_over
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-PATIENCE = 60.0
 
 
 def test_a_piece_waits_until_it_is_wanted() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 import trio.testing
 
+from tests.live.server import PATIENCE
 from web.cluster.guest import run_as_guest
 from web.cluster.liveness.entries import Entries
 from web.cluster.membership import Membership
@@ -109,7 +110,7 @@ def test_a_folder_that_does_not_answer_keeps_nobody_from_ending(tmp_path: Path) 
     class Frozen(Entries):
         def renew(self) -> list[Path]:
             begun.set()
-            enough.wait(20)
+            enough.wait(PATIENCE)
             ended.set()
             return []
 

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from actors.core.events import DeviceIsBack, DeviceIsLost
+from tests.live.server import PATIENCE
 from tests.unit.web.cluster.test_membership import Endpoint
 from web.cluster.guest import run_as_guest
 from web.cluster.membership import Membership
@@ -43,7 +44,7 @@ def test_what_dynamo_does_not_let_go_of_is_named_and_left(caplog: pytest.LogCapt
         serving = {name: loop.create_future() for name in ("requests", "questions", "others")}
         serving["questions"].set_result(None)
         serving["others"].set_exception(RuntimeError("no lease"))
-        with trio.move_on_after(0), trio.fail_after(60):
+        with trio.move_on_after(0), trio.fail_after(PATIENCE):
             await let_go(serving)
 
     run_as_guest(main, trio.testing.MockClock(autojump_threshold=0.01))

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.server import PATIENCE
 from web.logs import handler as module
 from web.logs.handler import LineHandler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 20.0  # seconds, which only a failing test uses up
 LOST = "%d lines of the log were lost: its reader stalled"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from actors.core.events import StepBegins
-from tests.live.server import wait_for
+from tests.live.server import PATIENCE, wait_for
 from tests.sim.instruments.picture import read
 from web.recording.file import RecordingError, RecordingFile, check_writable, open_file
 from web.recording.steps import BegunStep, DrawnStep
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from web.recording.trace_events import Json
-
-PATIENCE = 60.0  # seconds, which only a failing test uses up
 
 
 def event(number: int) -> Json:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from tests.live.server import PATIENCE
 from web.bodies.query import PageAsked
 from web.storage import database
 from web.storage import store as store_module
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BOUNDS = Bounds(1_000_000, 1000.0)
-PATIENCE = 60.0  # seconds, which only a failing test uses up
 
 
 def thing(id: str) -> StoredObject:

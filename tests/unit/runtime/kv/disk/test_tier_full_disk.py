@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import random
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -181,7 +182,9 @@ def test_kill_9_at_random_moments_leaves_whole_files_and_no_lock(tmp_path: Path)
     context.set_forkserver_preload(["pytest", "tests.fakes.kv_writer"])  # so that a child is but a fork
     dropped: set[BlockKey] = set()
     temporaries = verified = 0
-    for round_ in range(50):
+    for round_ in count():
+        if round_ >= 50 and temporaries and verified and dropped:  # in more rounds on a machine that is busy
+            return
         reports, theirs = context.Pipe(duplex=False)
         writer = context.Process(target=kv_writer.write_until_killed, args=(tmp_path, round_ * 10_000, theirs))
         writer.start()
@@ -211,6 +214,3 @@ def test_kill_9_at_random_moments_leaves_whole_files_and_no_lock(tmp_path: Path)
             tier.flush(LONG)
             tier.check_integrity()
             assert tier.statistics().rejected == {}
-    assert temporaries > 0, "no kill met a write: the test has lost its point"
-    assert verified > 0
-    assert dropped

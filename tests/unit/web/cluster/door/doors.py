@@ -11,6 +11,7 @@ import httpx
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 
+from tests.live.server import PATIENCE
 from web.cluster.door.passage import Passage
 from web.http.browser_policy import BrowserPolicy
 from web.http.hypercorn_config import hypercorn_config
@@ -79,5 +80,5 @@ async def open_door(behind: Behind, policy: BrowserPolicy = BrowserPolicy()) -> 
 @asynccontextmanager
 async def open_client(port: int) -> AsyncIterator[httpx.AsyncClient]:
     """A client of it, which keeps its connection."""
-    async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{port}", trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{port}", trust_env=False, timeout=PATIENCE) as client:
         yield client

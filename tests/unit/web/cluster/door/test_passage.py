@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from tests.live.h2_client import H2Client
+from tests.live.server import PATIENCE
 from tests.unit.web.cluster.door.doors import ANSWER, LOOPBACK, Behind, open_client, open_door
 from web.cluster.door import exchange
 from web.http.browser_policy import BrowserPolicy
@@ -139,7 +140,7 @@ async def test_want_of_descriptors_is_said_to_be_that(monkeypatch: pytest.Monkey
 async def test_who_hangs_up_has_his_request_hung_up() -> None:
     behind = Behind(None)
     async with open_door(behind) as (_, port):
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             async with await trio.open_tcp_stream(LOOPBACK, port) as stream:
                 await stream.send_all(ASK)
                 await behind.came.wait()
@@ -167,5 +168,5 @@ async def test_an_end_waits_for_what_passes_and_names_what_does_not_end(
             assert "cut off" not in caplog.text
             mock_clock.jump(7.0)
         assert "cut off: POST /v1/chat/completions" in caplog.text
-        with trio.fail_after(60):
+        with trio.fail_after(PATIENCE):
             await passage.drain(7.0)  # whoever was left has hung up since

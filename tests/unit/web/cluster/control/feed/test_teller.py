@@ -12,14 +12,13 @@ import trio.testing
 from actors.core.receipts import CancelReason
 from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, as_engine, completion
+from tests.live.server import PATIENCE
 from web.cluster.control.feed.teller import SIGN_OF_LIFE, FrontDoorSight, Teller
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
-
-PATIENCE = 60.0
 
 
 def run(test: Callable[[Teller, Feed, FakeEngine], Awaitable[None]], beat: float = PATIENCE) -> None:
