@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from web.generation.asked import Asked
     from web.generation.keeping import Keep
 
-    ParseFunction = Callable[[bytes, ServedModel, int], Asked]
+    ParseFunction = Callable[[bytes, ServedModel, int], Asked[Any]]
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Responder:
         """Answer the current request, whose body `parse` understands."""
         return await self.answer(await self.parse_body(parse))
 
-    async def answer(self, asked: Asked, keep: Keep | None = None) -> Response:
+    async def answer(self, asked: Asked[Any], keep: Keep | None = None) -> Response:
         """Answer the current request, which was understood.
 
         Args:
@@ -171,7 +171,7 @@ class Responder:
         await run.ended.wait()
         return await whole(run, self.engine.unread, self.write_bytes)
 
-    async def _detachable(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
+    async def _detachable(self, asked: Asked[Any], request: GenerationRequest, keep: Keep | None) -> Response:
         if not asked.stream:
             return await self.show(await self.begin(request, self._whole_maker(asked, keep)))
         if keep is None:
@@ -181,7 +181,7 @@ class Responder:
         maker = StreamMaker(writer, self.keep_alive, partial(writer.keep, keep))
         return await self.show(await self.begin(request, maker, copy))
 
-    def _whole_maker(self, asked: Asked, keep: Keep | None) -> WholeMaker:
+    def _whole_maker(self, asked: Asked[Any], keep: Keep | None) -> WholeMaker:
         async def finish(response: dict[str, Any]) -> bytes:
             content = await encode_json(response)
             if keep is not None:
@@ -190,7 +190,7 @@ class Responder:
 
         return WholeMaker(partial(asked.collector, self.write_bytes), finish)
 
-    async def _stream(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
+    async def _stream(self, asked: Asked[Any], request: GenerationRequest, keep: Keep | None) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         resources = current_request().resources
         if keep is None:
@@ -211,7 +211,7 @@ class Responder:
         body = EventStream(running, writer, self.keep_alive, leave, self.write_bytes)
         return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
 
-    async def _respond(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
+    async def _respond(self, asked: Asked[Any], request: GenerationRequest, keep: Keep | None) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
         response, backlog = await self.collect(request, partial(asked.collector, self.write_bytes))
         if keep is None:

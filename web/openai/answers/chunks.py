@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event
     from runtime.chat.parts import Part
-    from web.openai.answers.format import Call, Format, Json, ResponseOptions
+    from web.openai.answers.format import Call, Json, ResponseOptions
 
 DONE = b"data: [DONE]\n\n"
 
@@ -31,7 +31,6 @@ class ChunkWriter:
 
     Args:
         options: how to answer.
-        format: of the endpoint.
 
     Attributes:
         failed: whether an error was written; then nothing follows.
@@ -40,9 +39,9 @@ class ChunkWriter:
     content_type = CONTENT_TYPE
     headers = HEADERS
 
-    def __init__(self, options: ResponseOptions, format: Format) -> None:
+    def __init__(self, options: ResponseOptions) -> None:
         self._options = options
-        self._format = format
+        self._format = options.format
         self._counter = UsageCounter(options)
         self._parts = AnswerParts(options.parser, options.choices, one_text=True)
         self._unfinished = dict.fromkeys(range(options.choices))  # their indices, in order

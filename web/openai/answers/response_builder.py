@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
-    from web.openai.answers.format import Format, Json, ResponseOptions
+    from web.openai.answers.format import Json, ResponseOptions
 
 
 class ResponseBuilder:
@@ -29,16 +29,15 @@ class ResponseBuilder:
 
     Args:
         options: how to answer.
-        format: of the endpoint.
         page_bytes: of the pages that the bytes are held in.
     """
 
-    def __init__(self, options: ResponseOptions, format: Format, page_bytes: int) -> None:
+    def __init__(self, options: ResponseOptions, page_bytes: int) -> None:
         self._options = options
-        self._format = format
+        self._format = options.format
         self._counter = UsageCounter(options)
         self._parts = AnswerParts(options.parser, options.choices, one_text=True)
-        self._choices = [_ChoiceBuilder(options, format, index, page_bytes) for index in range(options.choices)]
+        self._choices = [_ChoiceBuilder(options, index, page_bytes) for index in range(options.choices)]
         self._length = 0
 
     def __len__(self) -> int:
@@ -78,7 +77,6 @@ class _ChoiceBuilder:
 
     Args:
         options: how to answer.
-        format: of the endpoint.
         index: of the choice.
         page_bytes: of the pages that the bytes are held in.
 
@@ -86,9 +84,9 @@ class _ChoiceBuilder:
         ending: the fields that say why it ended; to be set once it has.
     """
 
-    def __init__(self, options: ResponseOptions, format: Format, index: int, page_bytes: int) -> None:
+    def __init__(self, options: ResponseOptions, index: int, page_bytes: int) -> None:
         self._options = options
-        self._format = format
+        self._format = options.format
         self._index = index
         self._page_bytes = page_bytes
         self._text = JsonStringBuilder(page_bytes, options.echo[index] if options.echo else "")
@@ -97,7 +95,7 @@ class _ChoiceBuilder:
         self._calls: list[tuple[WholeCall, JsonStringBuilder]] = []
         self._token_ids = JsonArrayBuilder(page_bytes)
         # The log-probabilities of several tokens are those of each, list by list.
-        empty = format.logprobs([], options.tokenizer, 0)
+        empty = options.format.logprobs([], options.tokenizer, 0)
         self._logprobs = {name: JsonArrayBuilder(page_bytes) if value == [] else value for name, value in empty.items()}
         self._offset = 0  # characters before the next token
         self._prompt_logprobs = JsonArrayBuilder(page_bytes)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from web.bodies.query import PageAsked
-    from web.openai.requests import ChatRecord, ParsedRequest
+    from web.openai.answers.format import ChatRecord, ResponseOptions
     from web.storage.objects import ItemPage
     from web.storage.store import ObjectStore
 
@@ -60,22 +60,22 @@ class CompletionArchive:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    async def save(self, asked: ParsedRequest, record: ChatRecord, owner: str | None, content: bytes) -> None:
+    async def save(self, options: ResponseOptions, record: ChatRecord, owner: str | None, content: bytes) -> None:
         """Store a completion; where that cannot be done, the log says so, for it is answered nevertheless.
 
         Args:
-            asked: the request that it answers.
+            options: of the answer.
             record: what is stored beside the answer.
             owner: of the request.
             content: its JSON.
         """
         stored = StoredObject(
             Kind.CHAT_COMPLETION,
-            asked.request.id,
+            options.id,
             content,
-            created=asked.options.created,
+            created=options.created,
             owner=owner,
-            model=asked.options.model,
+            model=options.model,
             metadata=record.metadata,
         )
         try:

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event, Finished
     from actors.core.receipts import CancelReason
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 
-def written(parsed: ParsedRequest, *events: Any) -> list[Any]:  # noqa: ANN401
+def written(parsed: Asked[ResponseOptions], *events: Any) -> list[Any]:  # noqa: ANN401
     """Return the chunks that these events become."""
-    writer = ChunkWriter(parsed.options, parsed.format)
+    writer = ChunkWriter(parsed.options)
     chunks = chunks_of(writer, events)
     return events_of(chunks + writer.closing() if writer.finished else chunks)
 

@@ -123,7 +123,7 @@ async def test_tokens_without_text_are_taken_with_others_in_between(autojump_clo
     parsed = completion(stream=True)
     request = Counting(parsed.request)
     request.emit(*[token("") for _ in range(9 * MAX_EVENTS)], finished(text="held back"))
-    writer = ChunkWriter(parsed.options, parsed.format)
+    writer = ChunkWriter(parsed.options)
     stream = EventStream(cast("Request", request), writer, 10, trio.lowlevel.checkpoint, Limits().write_bytes)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actors.core.generation import Event
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 TWO = [*say("a", "b"), *say("c", index=1)]
 LOGPROBS = TokenLogprobs(-0.5, ((98, -0.5), (99, -1.5)))
@@ -50,7 +51,7 @@ TEXTS: dict[str, tuple[dict[str, Any], Sequence[Event]]] = {
 }
 
 
-def whole(parsed: ParsedRequest, events: Sequence[Event]) -> bytes:
+def whole(parsed: Asked[ResponseOptions], events: Sequence[Event]) -> bytes:
     """Return the JSON of the response that these events become."""
     collector = parsed.collector(1 << 14)
     fill(collector, events)

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Event
-    from web.openai.answers.format import Json
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import Json, ResponseOptions
 
 
 PAGE = 1000
 
 
-def in_one_piece(parsed: ParsedRequest, events: Sequence[Event]) -> Json:
+def in_one_piece(parsed: Asked[ResponseOptions], events: Sequence[Event]) -> Json:
     """The response object as it was made before it came in pieces."""
-    options, format, tally = parsed.options, parsed.format, UsageCounter(parsed.options)
+    options, format, tally = parsed.options, parsed.options.format, UsageCounter(parsed.options)
     shown = []
     for index in range(options.choices):
         mine = [event for event in events if event.index == index and not isinstance(event, Failed)]
@@ -80,11 +80,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("parsed", [*CHATS, *TEXTS])
-def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: ParsedRequest) -> None:
+def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: Asked[ResponseOptions]) -> None:
     draw = random.Random(parsed.options.choices)
     for _ in range(10):
         events = said(draw, parsed.options.choices, parsed.request.sampling.logprobs)
-        answer = ResponseBuilder(parsed.options, parsed.format, PAGE)
+        answer = ResponseBuilder(parsed.options, PAGE)
         fill(answer, events)
         data = b"".join(iter_json(answer.result()))
         expected = in_one_piece(parsed, events)
@@ -94,7 +94,7 @@ def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: ParsedRequest) ->
 
 def test_its_length_is_that_of_what_it_holds() -> None:
     parsed = chat(logprobs=True, top_logprobs=20, return_token_ids=True, n=2)
-    answer = ResponseBuilder(parsed.options, parsed.format, PAGE)
+    answer = ResponseBuilder(parsed.options, PAGE)
     fill(answer, said(random.Random(1), 2, 20))
     data = b"".join(iter_json(answer.result()))
     assert 0 <= len(data) - len(answer) < 1500, "all but the frame"

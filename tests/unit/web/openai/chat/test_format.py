@@ -18,12 +18,13 @@ from web.openai.requests import Settings
 
 if TYPE_CHECKING:
     from actors.core.generation import Event
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 CALLS = ("think:hm", "call:weather", 'args:{"city"', 'args:: "Rome"}', "end", "call:shell", "args:ls -l", "end")
 
 
-def whole(parsed: ParsedRequest, *events: Event) -> Any:  # noqa: ANN401
+def whole(parsed: Asked[ResponseOptions], *events: Event) -> Any:  # noqa: ANN401
     """Return the response that these events become."""
     collector = parsed.collector(1 << 14)
     fill(collector, events)
