@@ -8,9 +8,8 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, TypeVar
 
+from web.anthropic.answers.formatter import MessageFormatter
 from web.anthropic.answers.message import MessageOptions
-from web.anthropic.answers.message_builder import MessageBuilder
-from web.anthropic.answers.stream import MessageStream
 from web.anthropic.prompts.conversation import conversation_of
 from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size
@@ -65,7 +64,7 @@ def parse_messages(
         show_thinking=body.thinking is None or body.thinking.display != "omitted",
         parser=prompt.parser,
     )
-    return Asked(request, options, bool(body.stream), MessageStream, MessageBuilder)
+    return Asked(request, options, bool(body.stream), MessageFormatter)
 
 
 def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> int:

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from runtime.loading.served import ServedModel
-    from web.bodies.collect import EventCollector
-    from web.bodies.event_stream import EventWriter
     from web.bodies.prompt_tokens import TokenIds
+    from web.generation.answer import Formatter
 
 OptionsT = TypeVar("OptionsT")
 
@@ -35,23 +34,21 @@ class Asked(Generic[OptionsT]):
         request: what the engine is to do.
         options: how to answer.
         stream: whether to answer with a stream of events.
-        writes: returns a fresh writer of the stream.
-        collects: returns a fresh builder of the answer that is sent whole, which holds its bytes in pages of a size.
+        formatter_of: makes what shows the answer; see `formatter`.
     """
 
     request: GenerationRequest
     options: OptionsT
     stream: bool
-    writes: Callable[[OptionsT], EventWriter]
-    collects: Callable[[OptionsT, int], EventCollector]
+    formatter_of: Callable[[OptionsT, int | None], Formatter]
 
-    def writer(self) -> EventWriter:
-        """Return a fresh writer of the stream."""
-        return self.writes(self.options)
+    def formatter(self, page_bytes: int | None = None) -> Formatter:
+        """Return a fresh formatter of the answer.
 
-    def collector(self, page_bytes: int) -> EventCollector:
-        """Return a fresh builder of the answer that is sent whole, which holds its bytes in pages of this size."""
-        return self.collects(self.options, page_bytes)
+        Args:
+            page_bytes: of the pages that the whole answer is held in; None for a stream that nobody keeps.
+        """
+        return self.formatter_of(self.options, page_bytes)
 
 
 def generation_request(

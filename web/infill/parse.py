@@ -12,7 +12,7 @@ from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked
 from web.generation.grammars import grammar_of
 from web.generation.infill import Infill, infill_prompt, refuse_truncation
-from web.infill.answers import InfillBuilder, InfillOptions, InfillWriter
+from web.infill.answers import InfillFormatter, InfillOptions
 from web.infill.samplers import sampling_fields
 from web.infill.schemas import HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL, InfillBody
 from web.limits import MAX_PROMPTS
@@ -72,4 +72,4 @@ def parse_infill(
         tokens=bool(body.return_tokens),
         fields=tuple(body.response_fields or ()),
     )
-    return Asked(request, options, bool(body.stream), InfillWriter, InfillBuilder)
+    return Asked(request, options, bool(body.stream), InfillFormatter)

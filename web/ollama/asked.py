@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from runtime.errors import RequestError
 from web.bodies.json_encoding import dumps
 from web.generation.asked import Asked, generation_request
-from web.ollama.answers.builder import AnswerBuilder
+from web.ollama.answers.formatter import AnswerFormatter
 from web.ollama.answers.objects import AnswerOptions
-from web.ollama.answers.writer import LineWriter
 from web.ollama.options import Options, check_penalties, max_tokens, plain_fields
 from web.ollama.schemas import ignored_fields
 
@@ -107,4 +106,4 @@ def answer_request(
         context=dumps(ids)[1:-1] if context else None,
         started=time.time(),
     )
-    return Asked(request, answer, body.stream is not False, LineWriter, AnswerBuilder)
+    return Asked(request, answer, body.stream is not False, AnswerFormatter)

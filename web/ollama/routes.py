@@ -15,8 +15,8 @@ from web.control.fields import with_headers
 from web.embeddings.batch import Embedder
 from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
+from web.ollama.answers.formatter import CONTENT_TYPE
 from web.ollama.answers.objects import line
-from web.ollama.answers.writer import CONTENT_TYPE
 from web.ollama.asked import LoadRequest
 from web.ollama.chat import parse_chat
 from web.ollama.embed import parse_embed, parse_old_embed

@@ -18,9 +18,8 @@ from web.bodies.fields import NO_LIMIT
 from web.generation.asked import Asked, generation_request
 from web.generation.ignored import IgnoredFields
 from web.generation.infill import infill_end_ids
-from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.format import Format, ResponseOptions
-from web.openai.answers.response_builder import ResponseBuilder
+from web.openai.answers.formatter import CompletionFormatter
 from web.openai.schemas import StreamOptions
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ def response_options(
 
 def asked_of(request: GenerationRequest, options: ResponseOptions, body: GenerationBody) -> Asked[ResponseOptions]:
     """Return a body that was understood."""
-    return Asked(request, options, bool(body.stream), ChunkWriter, ResponseBuilder)
+    return Asked(request, options, bool(body.stream), CompletionFormatter)
 
 
 def fingerprint(model: ServedModel) -> str:

@@ -1,4 +1,4 @@
-"""Turns the body of a request into a `ParsedResponse`: what the engine is to do, and how to answer.
+"""Turns the body of a request into an `Asked`: what the engine is to do, and how to answer.
 
 It takes two steps, between which the responses that the body refers to are fetched: `read_body`, and `prepare`.
 Everything in here is synchronous and has no side effect but a log line, so a worker thread can do all of it.
@@ -16,7 +16,7 @@ from runtime.units import KIB
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import too_long
 from web.bodies.strict_model import parse_model, unknown_fields
-from web.generation.asked import generation_request
+from web.generation.asked import Asked, generation_request
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.ignored import IgnoredFields
 from web.generation.prompts import conversation_prompt, errors_named
@@ -27,10 +27,11 @@ from web.responses.input.tools import choice_of, tools_of
 from web.responses.input.truncation import fitting_prompt
 from web.responses.input.turns import turns_of
 from web.responses.output.envelope import ResponseOptions, asked_fields
+from web.responses.output.formatter import ResponseFormatter
 from web.storage.objects import ItemPage, check_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from actors.core.generation import GenerationRequest
     from runtime.chat.chat import ChatPrompt
@@ -80,29 +81,6 @@ def most_history(model: ServedModel) -> int:
     return model.context_length * model.tokenizer.longest_token * CHARACTER_BYTES + MAX_ITEMS * KIB
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedResponse:
-    """A request that was understood.
-
-    Attributes:
-        request: what the engine is to do.
-        options: how to answer.
-        stream: whether to answer with events.
-        store: whether the response is to be stored.
-        background: whether it runs without its client.
-        previous: id of the stored response that it continues.
-        input: JSON of its own items, each with an id.
-    """
-
-    request: GenerationRequest
-    options: ResponseOptions
-    stream: bool
-    store: bool
-    background: bool
-    previous: str | None
-    input: Sequence[Json]
-
-
 def read_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> ResponseBody:
     """Validate the body of `POST /v1/responses`.
 
@@ -150,7 +128,7 @@ def prepare(
     *,
     can_store: bool = True,
     ignored: IgnoredFields | None = None,
-) -> ParsedResponse:
+) -> Asked[ResponseOptions]:
     """Make the request, and say how it is to be answered.
 
     Args:
@@ -187,16 +165,12 @@ def prepare(
         custom=frozenset(tool.name for tool in offered.tools if tool.custom),
         apart=offered.apart,
         logprobs=shows_logprobs,
-    )
-    return ParsedResponse(
-        request,
-        options,
-        stream=bool(body.stream),
         store=store,
         background=bool(body.background),
         previous=body.previous_response_id,
         input=own,
     )
+    return Asked(request, options, bool(body.stream), ResponseFormatter)
 
 
 def _stored(body: PromptBody, history: History, key: str) -> list[Json]:

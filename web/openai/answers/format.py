@@ -111,31 +111,6 @@ class Call:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class WholeCall:
-    """A tool call of an answer that is sent whole; `arguments` is a `SelfEncoding` that becomes a string."""
-
-    call: Call
-    arguments: object
-
-
-@dataclass(frozen=True, slots=True)
-class WholeAnswer:
-    """One choice of an answer that is sent whole.
-
-    Attributes:
-        text: a `SelfEncoding` that becomes a string.
-        has_text: whether it is not empty.
-        reasoning: the same for what was thought; None where nothing was.
-        calls: of tools.
-    """
-
-    text: object
-    has_text: bool
-    reasoning: object | None = None
-    calls: Sequence[WholeCall] = ()
-
-
 class Format(Protocol):
     """The differences between the responses of the two endpoints.
 
@@ -161,8 +136,14 @@ class Format(Protocol):
             call: that the part is of, if it is of one.
         """
 
-    def message(self, answer: WholeAnswer) -> Json:
-        """Return the fields that hold the whole answer."""
+    def message(self, text: object, thought: object | None, calls: Sequence[tuple[Call, object]]) -> Json:
+        """Return the fields that hold the whole answer.
+
+        Args:
+            text: of the answer; false where it is empty.
+            thought: what was thought; None where nothing was.
+            calls: of tools, each with its arguments, which are a text, too.
+        """
 
     def finish_reason(self, reason: str) -> str:
         """Return why a choice ended, in the endpoint's words, for `tool_calls` or what the engine says."""

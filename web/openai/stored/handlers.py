@@ -20,8 +20,7 @@ from web.storage.items import page_json
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
-    from web.generation.keeping import Keep
-    from web.generation.responder import Responder
+    from web.generation.responder import Keep, Responder
     from web.openai.answers.format import ResponseOptions
     from web.storage.store import ObjectStore
 

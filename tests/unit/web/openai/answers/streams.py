@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import FinishReason
 from tests.fakes.engine import events_of, finished
-from web.openai.answers.chunks import ChunkWriter
+from web.openai.answers.formatter import CompletionFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def written(parsed: Asked[ResponseOptions], *events: Any) -> list[Any]:  # noqa: ANN401
     """Return the chunks that these events become."""
-    writer = ChunkWriter(parsed.options)
+    writer = CompletionFormatter(parsed.options)
     chunks = chunks_of(writer, events)
     return events_of(chunks + writer.closing() if writer.finished else chunks)
 
 
-def chunks_of(writer: ChunkWriter, events: Iterable[Event]) -> bytes:
+def chunks_of(writer: CompletionFormatter, events: Iterable[Event]) -> bytes:
     """Return the bytes that these events become."""
     return b"".join(piece for event in events for piece in writer.write(event))
 

@@ -27,7 +27,7 @@ BODY: dict[str, Any] = {"prompt": "ab", "max_tokens": 1, "logprobs": 1, "echo": 
 
 
 def whole(parsed: Asked[ResponseOptions]) -> Any:  # noqa: ANN401
-    builder = parsed.collector(16)
+    builder = parsed.formatter(16)
     for event in EVENTS:
         builder.add(event)
     return json.loads(b"".join(iter_json(builder.result())))
@@ -49,7 +49,7 @@ def test_an_echoed_prompt_has_log_probabilities_the_first_of_them_null() -> None
 
 def test_a_stream_adds_up_to_the_whole_answer() -> None:
     parsed = completion(**BODY, stream=True)
-    writer = parsed.writer()
+    writer = parsed.formatter()
     closing = writer.closing()
     assert isinstance(closing, bytes)
     data = b"".join(b"".join(writer.write(event)) for event in EVENTS) + closing
