@@ -80,9 +80,6 @@ def completion(**fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401
     return parse_completion(json.dumps({"prompt": "hi"} | fields).encode(), model())
 
 
-# --- events -----------------------------------------------------------------------------------------------
-
-
 def token(text: str, index: int = 0, logprobs: TokenLogprobs | None = None) -> Token:
     """A token whose id is its first byte; the empty text has id 0."""
     return Token(index, (text.encode() or b"\0")[0], text, logprobs)
