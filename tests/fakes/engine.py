@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from runtime.sampling.tokens import TokenLogprobs
     from web.bodies.collect import EventCollector
+    from web.generation.asked import Asked
     from web.http.asgi import ScopedApp
-    from web.openai.requests import ParsedRequest
+    from web.openai.answers.format import ResponseOptions
 
 POSITIONS = 128  # of the arena
 ARENA = ArenaStatistics(POSITIONS, 64, 48, 40, 3, (), None, 2**20, 2**19, 5, 4, 300, 2, 1)
@@ -68,18 +69,15 @@ def model(**changes: Any) -> ServedModel:  # noqa: ANN401
     return cast("ServedModel", FakeModel(**changes))
 
 
-def chat(**fields: Any) -> ParsedRequest:  # noqa: ANN401
+def chat(**fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401
     """The job of a chat body with these fields, beside one message unless given."""
     body = {"messages": [{"role": "user", "content": "hi"}]} | fields
     return parse_chat(json.dumps(body).encode(), model())
 
 
-def completion(**fields: Any) -> ParsedRequest:  # noqa: ANN401
+def completion(**fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401
     """The job of a completion body with these fields, beside a prompt unless given."""
     return parse_completion(json.dumps({"prompt": "hi"} | fields).encode(), model())
-
-
-# --- events -----------------------------------------------------------------------------------------------
 
 
 def token(text: str, index: int = 0, logprobs: TokenLogprobs | None = None) -> Token:

@@ -1,4 +1,4 @@
-"""Turns the bytes of a body into a `MessagesRequest`: what the engine is to do, and how to answer.
+"""Turns the bytes of a body into an `Asked`: what the engine is to do, and how to answer.
 
 Everything in here is synchronous and has no side effect but log lines, so a worker thread can do all of it.
 """
@@ -6,24 +6,18 @@ Everything in here is synchronous and has no side effect but log lines, so a wor
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from actors.core.generation import GenerationRequest
-from runtime.text.stop_strings import StopAutomaton
+from web.anthropic.answers.formatter import MessageFormatter
 from web.anthropic.answers.message import MessageOptions
-from web.anthropic.answers.message_builder import MessageBuilder
-from web.anthropic.answers.stream import MessageStream
 from web.anthropic.prompts.conversation import conversation_of
 from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
 from web.bodies.strict_model import parse_model, unknown_fields
-from web.control.fields import control_of
+from web.generation.asked import Asked, generation_request
 from web.generation.ignored import IgnoredFields
-from web.generation.prompts import conversation_prompt, visible_ids
-from web.generation.sampling import sampling_params
-from web.generation.tiers import priority_of
+from web.generation.prompts import conversation_prompt
 from web.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
@@ -35,32 +29,9 @@ if TYPE_CHECKING:
 BodyT = TypeVar("BodyT", bound="PromptBody")
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesRequest:
-    """A request for a message that was understood; an `Asked`.
-
-    Attributes:
-        request: what the engine is to do.
-        options: how to answer.
-        stream: whether to answer with a stream of events.
-    """
-
-    request: GenerationRequest
-    options: MessageOptions
-    stream: bool
-
-    def writer(self) -> MessageStream:
-        """Return a fresh writer of the stream."""
-        return MessageStream(self.options)
-
-    def collector(self, page_bytes: int) -> MessageBuilder:
-        """Return a fresh builder of the whole message."""
-        return MessageBuilder(self.options, page_bytes)
-
-
 def parse_messages(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, ignored: IgnoredFields | None = None
-) -> MessagesRequest:
+) -> Asked[MessageOptions]:
     """Parse the body of `POST /v1/messages`.
 
     Args:
@@ -75,20 +46,14 @@ def parse_messages(
     check_generations(1, 1, max_generations)
     body, ids, prompt = _read(MessagesBody, raw, model)
     room = model.context_length - len(ids)
-    request = GenerationRequest(
-        id=f"msg_{uuid.uuid4().hex}",
-        prompts=(ids,),
-        sampling=sampling_params(dict(body), model),
-        max_tokens=min(body.max_tokens, room),
-        stop=StopAutomaton(body.stop_sequences or ()),
-        ignore_eos=bool(body.ignore_eos),
+    request = generation_request(
+        dict(body) | {"stop": body.stop_sequences},
+        model,
+        f"msg_{uuid.uuid4().hex}",
+        [ids],
+        prompt,
+        max_tokens=body.max_tokens,
         continues=body.messages[-1].role == "assistant",
-        cache_prompt=body.cache_prompt is not False,
-        speculate=body.speculate is not False,
-        visible=visible_ids(prompt, model),
-        grammar=prompt.grammar,
-        control=control_of(body.cede),
-        priority=priority_of(body.priority),
     )
     (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = MessageOptions(
@@ -99,7 +64,7 @@ def parse_messages(
         show_thinking=body.thinking is None or body.thinking.display != "omitted",
         parser=prompt.parser,
     )
-    return MessagesRequest(request, options, bool(body.stream))
+    return Asked(request, options, bool(body.stream), MessageFormatter)
 
 
 def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> int:

@@ -89,6 +89,14 @@ class RawJson(SelfEncoding):
     def __init__(self, text: str) -> None:
         self._text = text.translate(self._SPACES)
 
+    def __len__(self) -> int:
+        """Return the number of characters."""
+        return len(self._text)
+
+    def add(self, text: str) -> None:
+        """Add characters at the end, all at once where they are many."""
+        self._text += text.translate(self._SPACES)
+
     def iter_json(self) -> Iterator[bytes]:
         """Yield the value's JSON in fragments."""
         for start in range(0, len(self._text), BLOCK):

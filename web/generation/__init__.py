@@ -1,10 +1,10 @@
 """What every API's generation endpoints share, whatever their wire format: prompts, answers, and the way between them.
 
-An API turns a body into an `Asked`, whose writer and collector turn the engine's events into its own format.
+An API turns a body into an `Asked`, and the engine's events into its own words with a `Formatter`.
 
-- `asked`: `Asked`, a request that was understood
-- `responder`: `Responder`, which opens it and answers, streaming or whole
-- `keeping`: `KeepingWriter`, which gathers a stream to be stored
+- `asked`: `Asked`, a request that was understood, and `generation_request`, by which each is made
+- `answer`: `Formatter`, which streams an answer or gathers it, and `Gathered`, what it has said so far
+- `responder`: `Responder`, which opens it and answers, streaming or whole, and may keep the answer
 - `prompts`: conversations and texts as token ids, within the context
 - `sampling`: sampling parameters from a body's fields, over the server's defaults
 - `tools`: the parameters of tools that declare none

@@ -1,28 +1,109 @@
-"""A request that was understood: what the engine is to do, and who writes the answer."""
+"""A body that was understood: what the engine is to do, and how the answer is to look."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from actors.core.generation import GenerationRequest
+from runtime.chat.chat import ChatPrompt
+from runtime.text.stop_strings import StopAutomaton
+from web.control.fields import control_of
+from web.generation.prompts import visible_ids
+from web.generation.sampling import allowed_ids, bad_words, end_ids, sampling_params
+from web.generation.tiers import priority_of
 
 if TYPE_CHECKING:
-    from actors.core.generation import GenerationRequest
-    from web.bodies.collect import EventCollector
-    from web.bodies.event_stream import EventWriter
+    from collections.abc import Callable, Mapping, Sequence
+
+    from runtime.loading.served import ServedModel
+    from web.bodies.prompt_tokens import TokenIds
+    from web.generation.answer import Formatter
+
+OptionsT = TypeVar("OptionsT")
+
+PLAIN = ChatPrompt("")
+"""The prompt of a text that any text may follow."""
 
 
-class Asked(Protocol):
-    """What an API makes of a request's body; frozen, and made by a pure function."""
+@dataclass(frozen=True, slots=True)
+class Asked(Generic[OptionsT]):
+    """A request that was understood, of any API; made by a pure function.
 
-    @property
-    def request(self) -> GenerationRequest:
-        """What the engine is to do."""
+    Attributes:
+        request: what the engine is to do.
+        options: how to answer.
+        stream: whether to answer with a stream of events.
+        formatter_of: makes what shows the answer; see `formatter`.
+    """
 
-    @property
-    def stream(self) -> bool:
-        """Whether to answer with a stream of events."""
+    request: GenerationRequest
+    options: OptionsT
+    stream: bool
+    formatter_of: Callable[[OptionsT, int | None], Formatter]
 
-    def writer(self) -> EventWriter:
-        """Return a fresh writer of the stream."""
+    def formatter(self, page_bytes: int | None = None) -> Formatter:
+        """Return a fresh formatter of the answer.
 
-    def collector(self, page_bytes: int) -> EventCollector:
-        """Return a fresh builder of the answer that is sent whole, which holds its bytes in pages of this size."""
+        Args:
+            page_bytes: of the pages that the whole answer is held in; None for a stream that nobody keeps.
+        """
+        return self.formatter_of(self.options, page_bytes)
+
+
+def generation_request(
+    fields: Mapping[str, Any],
+    model: ServedModel,
+    id: str,
+    prompts: Sequence[TokenIds],
+    prompt: ChatPrompt = PLAIN,
+    *,
+    max_tokens: int | None,
+    logprobs: int | None = None,
+    further_ends: tuple[int, ...] = (),
+    **more: Any,  # noqa: ANN401
+) -> GenerationRequest:
+    """Make the request to the engine.  What bodies say alike is read here, and nowhere else.
+
+    Args:
+        fields: of a body, validated, in the words of OpenAI and vLLM; those that are not known here are not looked at.
+        model: to be served from.
+        id: of the request; a new one.
+        prompts: token ids.
+        prompt: how the answer is to be read, and what it must be.
+        max_tokens: the client's limit, cut to the context, for many send a large one; None for all that there is room.
+        logprobs: alternatives to show for each token; None for no log-probabilities.
+        further_ends: tokens that end the answer beside the client's.
+        more: fields of the request that only some APIs have.
+
+    Raises:
+        RequestError: what should be a token id is none, or tokens are chosen beside a grammar that does so.
+    """
+    room = model.context_length - min(map(len, prompts))
+    stops = fields.get("stop") or ()
+    chosen = prompt.grammar is not None or bool(fields.get("allowed_token_ids"))
+    sampling = replace(
+        sampling_params(fields, model, logprobs, fields.get("logit_bias")),
+        bad_words=bad_words(fields.get("bad_words"), model, chosen=chosen),
+    )
+    return GenerationRequest(
+        id=id,
+        prompts=tuple(prompts),
+        sampling=sampling,
+        max_tokens=None if max_tokens is None else min(max_tokens, room),
+        # Built here because the engine would do so in the event loop.
+        stop=StopAutomaton(
+            [stops] if isinstance(stops, str) else stops, kept=bool(fields.get("include_stop_str_in_output"))
+        ),
+        ignore_eos=bool(fields.get("ignore_eos")),
+        end_ids=(*end_ids(fields.get("stop_token_ids"), model), *further_ends),
+        allowed=allowed_ids(fields.get("allowed_token_ids"), model, has_grammar=prompt.grammar is not None),
+        cache_prompt=fields.get("cache_prompt") is not False,
+        speculate=fields.get("speculate") is not False,
+        visible=visible_ids(prompt, model),
+        grammar=prompt.grammar,
+        session=fields.get("prompt_cache_key") or None,
+        control=control_of(fields.get("cede")),
+        priority=priority_of(fields.get("priority"), fields.get("service_tier")),
+        **more,
+    )

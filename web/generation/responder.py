@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quart_trio.wrappers import TrioResponse as Response
 
+from actors.core.receipts import CancelReason
 from runtime.errors import RequestError
 from web.bodies.body_parser import BodyParser
 from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
 from web.bodies.json_response import encode_json
-from web.bodies.paged_response import paged_json_response, paged_response, response_backlog
+from web.bodies.paged_response import paged_json_response, response_backlog
 from web.control.fields import checked, with_headers
 from web.detached.attaching import attached, whole
 from web.detached.makers import StreamMaker, WholeMaker
-from web.generation.keeping import KeepingWriter
 from web.http.asgi import current_request
 from web.http.body_budget import BODY_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractContextManager
 
     from actors.core.generation import GenerationRequest
     from actors.engine import Engine
     from actors.generating.unread import Backlog
     from actors.request import Request
+    from runtime.errors import CedeError
     from runtime.loading.served import ServedModel
     from web.bodies.collect import EventCollector
-    from web.bodies.event_stream import EventWriter
+    from web.bodies.json_encoding import SelfEncoding
     from web.detached.run import Run
     from web.detached.runs import Maker, Runs
+    from web.generation.answer import Formatter
     from web.generation.asked import Asked
-    from web.generation.keeping import Keep
 
-    ParseFunction = Callable[[bytes, ServedModel, int], Asked]
+    ParseFunction = Callable[[bytes, ServedModel, int], Asked[Any]]
+    Keep = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | SelfEncoding]]
+    """Is given a whole answer before its client has read the end of it, and returns it as it is sent."""
 
 T = TypeVar("T")
 
@@ -70,12 +73,20 @@ class Responder:
         """Answer the current request, whose body `parse` understands."""
         return await self.answer(await self.parse_body(parse))
 
-    async def answer(self, asked: Asked, keep: Keep | None = None) -> Response:
+    async def answer(
+        self,
+        asked: Asked[Any],
+        keep: Keep | None = None,
+        maker: Maker | None = None,
+        *held: AbstractContextManager[object],
+    ) -> Response:
         """Answer the current request, which was understood.
 
         Args:
             asked: the request.
             keep: is given the whole answer, unless its client hung up before, or it failed; None to keep nothing.
+            maker: of the stream, if the request may outlive its client; None for one that keeps what others keep.
+            held: to be entered, and left when the request has ended, if it may outlive its client.
 
         Raises:
             CedeError: it is refused, or what its headers say of its fate cannot be understood.
@@ -83,7 +94,7 @@ class Responder:
         current_request().generation_id = asked.request.id
         request = self.controlled(asked.request)
         if request.control.outlives_client:
-            return await self._detachable(asked, request, keep)
+            return await self._detachable(asked, request, keep, maker, held)
         return await (self._stream(asked, request, keep) if asked.stream else self._respond(asked, request, keep))
 
     async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
@@ -171,54 +182,58 @@ class Responder:
         await run.ended.wait()
         return await whole(run, self.engine.unread, self.write_bytes)
 
-    async def _detachable(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
+    async def _detachable(
+        self,
+        asked: Asked[Any],
+        request: GenerationRequest,
+        keep: Keep | None,
+        maker: Maker | None,
+        held: Sequence[AbstractContextManager[object]],
+    ) -> Response:
         if not asked.stream:
-            return await self.show(await self.begin(request, self._whole_maker(asked, keep)))
-        if keep is None:
-            return await self.show(await self.begin(request, StreamMaker(asked.writer(), self.keep_alive)))
-        copy = self.engine.unread.backlog(f"copy of {request.id}", gathering=True, request_id=request.id)
-        writer = KeepingWriter(asked.writer(), asked.collector(self.write_bytes), copy)
-        maker = StreamMaker(writer, self.keep_alive, partial(writer.keep, keep))
-        return await self.show(await self.begin(request, maker, copy))
 
-    def _whole_maker(self, asked: Asked, keep: Keep | None) -> WholeMaker:
-        async def finish(response: dict[str, Any]) -> bytes:
-            content = await encode_json(response)
+            async def finish(response: dict[str, Any]) -> bytes:
+                return await encode_json(response if keep is None else await keep(response))
+
+            maker = WholeMaker(partial(asked.formatter, self.write_bytes), finish)
+        elif maker is None:
+            formatter = asked.formatter(None if keep is None else self.write_bytes)
             if keep is not None:
-                await keep(content)
-            return content
+                copy = self.engine.unread.backlog(f"copy of {request.id}", gathering=True, request_id=request.id)
+                formatter.hold, copy.on_cut = copy.hold, formatter.cut
+                held = (*held, copy)
+            maker = StreamMaker(formatter, self.keep_alive, partial(_at_end, formatter, keep))
+        return await self.show(await self.begin(request, maker, *held))
 
-        return WholeMaker(partial(asked.collector, self.write_bytes), finish)
-
-    async def _stream(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
+    async def _stream(self, asked: Asked[Any], request: GenerationRequest, keep: Keep | None) -> Response:
         """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
         resources = current_request().resources
-        if keep is None:
-            return await self._stream_by(asked.writer(), request, resources.aclose)
-        backlog = response_backlog(self.engine.unread, "copy of")
-        writer = KeepingWriter(asked.writer(), asked.collector(self.write_bytes), backlog)
+        formatter = asked.formatter(None if keep is None else self.write_bytes)
+        backlog = None if keep is None else response_backlog(self.engine.unread, formatter.holds)
+        running = await resources.enter_async_context(AsyncExitStack())  # which ends before what is held for the end
+        opened = await running.enter_async_context(self.open(request))
+
+        def on_cut(error: CedeError) -> None:
+            formatter.cut(error)
+            if formatter.needs_whole:
+                opened.cancel(CancelReason.STALLED_READER)
+
+        if backlog is not None:
+            formatter.hold, backlog.on_cut = backlog.hold, on_cut
 
         async def leave() -> None:
-            await writer.keep(keep)
+            await running.aclose()
+            await _at_end(formatter, keep)
             await resources.aclose()
 
-        return await self._stream_by(writer, request, leave)
+        body = EventStream(opened, formatter, self.keep_alive, leave, self.write_bytes, formatter.opening())
+        return Response(body, headers=dict(formatter.headers), content_type=formatter.content_type)
 
-    async def _stream_by(
-        self, writer: EventWriter, request: GenerationRequest, leave: Callable[[], Awaitable[None]]
-    ) -> Response:
-        running = await current_request().resources.enter_async_context(self.open(request))
-        body = EventStream(running, writer, self.keep_alive, leave, self.write_bytes)
-        return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
-
-    async def _respond(self, asked: Asked, request: GenerationRequest, keep: Keep | None) -> Response:
+    async def _respond(self, asked: Asked[Any], request: GenerationRequest, keep: Keep | None) -> Response:
         """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
-        response, backlog = await self.collect(request, partial(asked.collector, self.write_bytes))
-        if keep is None:
-            return await paged_json_response(response, backlog, self.write_bytes)
-        content = await encode_json(response)
-        await keep(content)
-        return paged_response(content, backlog, self.write_bytes, "application/json")
+        response, backlog = await self.collect(request, partial(asked.formatter, self.write_bytes))
+        answer = response if keep is None else await keep(response)
+        return await paged_json_response(answer, backlog, self.write_bytes)
 
     async def collect(
         self, asked: GenerationRequest, begin: Callable[[], EventCollector]
@@ -235,3 +250,9 @@ class Responder:
         backlog = response_backlog(self.engine.unread, "request")
         async with self.open(asked) as request:
             return await collect(request, begin, backlog), backlog
+
+
+async def _at_end(formatter: Formatter, keep: Keep | None) -> None:
+    """Keep the answer that was streamed, before the end of the stream is written."""
+    if keep is not None and formatter.is_whole:
+        formatter.came_out(await keep(formatter.result()))

@@ -5,19 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from actors.core.generation import Failed, Finished, FinishReason, PromptScored, Token
-from web.bodies.event_stream import CONTENT_TYPE, HEADERS, sse
-from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder
+from actors.core.generation import FinishReason, Token
+from runtime.chat.parts import PlainParser, TextPart
+from web.bodies.event_stream import sse
 from web.control.told import told
-from web.errors.problem import INTERNAL, Problem, report
+from web.generation.answer import TEXT, Formatter, Gathered
+from web.generation.answer_parts import AnswerParts
 from web.openai.answers.usage import timings
 from web.openai.errors import error_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from actors.core.generation import Event, Progress
+    from actors.core.generation import Finished, Progress
+    from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
+    from web.errors.problem import Problem
 
 Json = dict[str, Any]
 
@@ -103,114 +106,71 @@ def _at(value: object, path: Sequence[str]) -> object:
     return value
 
 
-class InfillWriter:
-    """Turns a request's events into the objects of a stream; an `event_stream.EventWriter`.
+class InfillFormatter(Formatter):
+    """Shows an answer as llama-server does.
 
     Args:
         options: how to answer.
-
-    Attributes:
-        failed: whether an error was written; then nothing follows.
+        page_bytes: of the pages that a whole answer is held in; None for a stream.
     """
 
-    content_type = CONTENT_TYPE
-    headers = HEADERS
-
-    def __init__(self, options: InfillOptions) -> None:
+    def __init__(self, options: InfillOptions, page_bytes: int | None = None) -> None:
+        super().__init__(AnswerParts(PlainParser, 1), gathered=[Gathered(page_bytes)] if page_bytes else ())
         self._options = options
-        self._silent: list[int] = []  # tokens whose text is held back
+        self._silent: list[int] = []  # tokens of a stream whose text is held back
         self._probabilities: list[Json] = []  # of these
         self._predicted = 0
         self._has_new_line = False
-        self._end: Finished | None = None
-        self.failed = False
 
-    @property
-    def finished(self) -> bool:
-        """Whether the answer has finished; then only `closing` is left to write."""
-        return self._end is not None
-
-    def write(self, event: Event) -> Iterable[bytes]:
-        """Return the objects for `event`; none if there is nothing to show, or an error was written."""
-        if self.failed or isinstance(event, PromptScored):  # no scores are wanted here
-            return ()
-        if isinstance(event, Failed):
-            report(event.error)
-            return (self._fail(Problem.of(event.error)),)
+    def take(self, event: Progress) -> Sequence[Part]:
+        """Take an event; see `Formatter`."""
         if isinstance(event, Token):
             self._predicted += 1
-            self._silent.append(event.token_id)
-            if self._options.logprobs and event.logprobs is not None:
-                self._probabilities.append(self._options.logprobs_of(event))
-        else:
-            self._end = event
-        return (self._piece(event.text),) if event.text or (self.finished and self._silent) else ()
+            shown = [self._options.logprobs_of(event)] if self._options.logprobs and event.logprobs is not None else []
+            if self.gathered:
+                self.gathered[0].extend("tokens", [event.token_id] if self._options.tokens else ())
+                self.gathered[0].extend("completion_probabilities", shown)
+            else:
+                self._silent.append(event.token_id)
+                self._probabilities += shown
+        parts = super().take(event)
+        self._has_new_line = self._has_new_line or "\n" in _text(parts)
+        return parts
+
+    def pieces(self, event: Progress, parts: Sequence[Part]) -> Iterable[bytes]:
+        """Return an object where there is a text to show, or no token may be left unsaid; see `Formatter`."""
+        text = _text(parts)
+        if not (text or (self.finished and self._silent)):
+            return ()
+        shown = self._options.piece(text, self._silent, self._predicted)
+        if self._options.logprobs:
+            shown["completion_probabilities"] = self._probabilities
+        self._silent, self._probabilities = [], []
+        return (sse(shown),)
 
     def closing(self) -> bytes:
         """Return the last object, which tells how the answer ended and what it took."""
-        assert self._end is not None
-        last = self._options.last("", [], self._end, has_new_line=self._has_new_line)
-        return sse(self._options.chosen(last))
-
-    def fail_internally(self) -> bytes:
-        """Return the end of a stream that an error of the server breaks off."""
-        return self._fail(INTERNAL)
+        return sse(self._options.chosen(self._last("", [])))
 
     def keep_alive(self) -> bytes:
         """Return an object that adds nothing: a comment would not wake a client's timer."""
         return sse(self._options.piece("", [], self._predicted))
 
-    def _piece(self, text: str) -> bytes:
-        self._has_new_line = self._has_new_line or "\n" in text
-        shown = self._options.piece(text, self._silent, self._predicted)
-        if self._options.logprobs:
-            shown["completion_probabilities"] = self._probabilities
-        self._silent, self._probabilities = [], []
-        return sse(shown)
-
-    def _fail(self, problem: Problem) -> bytes:
-        self.failed = True
+    def error(self, problem: Problem) -> bytes:
+        """Return OpenAI's error object; see `Formatter`."""
         return sse(error_object(problem))
 
-
-class InfillBuilder:
-    """Builds the object of an answer that is sent whole; a `collect.EventCollector`.  Pure, like `InfillWriter`.
-
-    Args:
-        options: how to answer.
-        page_bytes: of the pages that the bytes are held in.
-    """
-
-    def __init__(self, options: InfillOptions, page_bytes: int) -> None:
-        self._options = options
-        self._text = JsonStringBuilder(page_bytes)
-        self._tokens = JsonArrayBuilder(page_bytes)
-        self._probabilities = JsonArrayBuilder(page_bytes)
-        self._has_new_line = False
-        self._end: Finished | None = None
-
-    def __len__(self) -> int:
-        """Return the number of bytes that are held."""
-        return len(self._text) + len(self._tokens) + len(self._probabilities)
-
-    def add(self, event: Progress) -> None:
-        """Add one event."""
-        if isinstance(event, PromptScored):  # no scores are wanted here
-            return
-        self._text.add(event.text)
-        self._has_new_line = self._has_new_line or "\n" in event.text
-        if not isinstance(event, Token):
-            self._end = event
-            return
-        if self._options.tokens:
-            self._tokens.add(event.token_id)
-        if self._options.logprobs and event.logprobs is not None:
-            self._probabilities.add(self._options.logprobs_of(event))
-
     def result(self) -> Json:
-        """Return the object, whose long parts are `SelfEncoding`."""
-        assert self._end is not None
-        whole = self._options.last(self._text, self._tokens, self._end, has_new_line=self._has_new_line)
+        """Return the object; see `Formatter`."""
+        (gathered,) = self.gathered
+        whole = self._last(gathered.content(TEXT), gathered.array("tokens"))
         if self._options.logprobs:
-            whole["completion_probabilities"] = self._probabilities
+            whole["completion_probabilities"] = gathered.array("completion_probabilities")
         return self._options.chosen(whole)
+
+    def _last(self, content: object, token_ids: object) -> Json:
+        return self._options.last(content, token_ids, self.ends[0], has_new_line=self._has_new_line)
+
+
+def _text(parts: Sequence[Part]) -> str:
+    return "".join(part.text for part in parts if isinstance(part, TextPart))

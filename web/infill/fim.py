@@ -1,10 +1,11 @@
-"""Turns the bytes of Mistral's body into a `ParsedRequest`, which is answered as a chat."""
+"""Turns the bytes of Mistral's body into an `Asked`, which is answered as a chat."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runtime.chat.chat import ChatPrompt
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
@@ -15,11 +16,11 @@ from web.infill.schemas import FimBody
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
 from web.openai.requests import (
-    ParsedRequest,
     Settings,
+    asked_of,
     check_consistency,
-    generation_request,
     generations,
+    openai_request,
     response_options,
     token_limit,
 )
@@ -27,11 +28,13 @@ from web.openai.schemas import HINTS, UNSUPPORTED
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 
 def parse_fim(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
-) -> ParsedRequest:
+) -> Asked[ResponseOptions]:
     """Parse the body of `POST /v1/fim/completions`.  Without a suffix the text simply goes on, as in Mistral's API.
 
     Args:
@@ -62,18 +65,18 @@ def parse_fim(
         if fills
         else encode_prompt(body.prompt, model, "prompt", keep=keep)
     )
-    request = generation_request(
+    request = openai_request(
         body,
         model,
         "fim",
         [ids],
+        ChatPrompt("", grammar=grammar_of(body)),
         max_tokens=limit,
         logprobs=None,
         continues=True,
-        grammar=grammar_of(body),
         fills=fills,
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
+    options = response_options(body, request, model, ChatFormat(settings.reasoning))
     # Mistral's streams end with a chunk that has both the reason and the usage.
-    options = replace(response_options(body, request, model), running_usage=True)
-    return ParsedRequest(request, options, ChatFormat(settings.reasoning), bool(body.stream))
+    return asked_of(request, replace(options, running_usage=True), body)

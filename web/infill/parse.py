@@ -1,56 +1,33 @@
-"""Turns the bytes of an infill's body into an `InfillRequest`."""
+"""Turns the bytes of an infill's body into an `Asked`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.chat.chat import ChatPrompt
 from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
 from web.bodies.strict_model import parse_model, unknown_fields
+from web.generation.asked import Asked
 from web.generation.grammars import grammar_of
 from web.generation.infill import Infill, infill_prompt, refuse_truncation
-from web.infill.answers import InfillBuilder, InfillOptions, InfillWriter
+from web.infill.answers import InfillFormatter, InfillOptions
 from web.infill.samplers import sampling_fields
 from web.infill.schemas import HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL, InfillBody
 from web.limits import MAX_PROMPTS
-from web.openai.requests import Settings, check_consistency, generation_request, generations, token_limit
+from web.openai.requests import Settings, check_consistency, generations, openai_request, token_limit
 
 if TYPE_CHECKING:
-    from actors.core.generation import GenerationRequest
     from runtime.loading.served import ServedModel
 
 PARAM = "input_suffix"
 """The field that errors about the gap name."""
 
 
-@dataclass(frozen=True, slots=True)
-class InfillRequest:
-    """A request that was understood; an `Asked`.
-
-    Attributes:
-        request: what the engine is to do.
-        options: how to answer.
-        stream: whether to answer with a stream of events.
-    """
-
-    request: GenerationRequest
-    options: InfillOptions
-    stream: bool
-
-    def writer(self) -> InfillWriter:
-        """Return a fresh writer of the stream."""
-        return InfillWriter(self.options)
-
-    def collector(self, page_bytes: int) -> InfillBuilder:
-        """Return a fresh builder of the whole answer."""
-        return InfillBuilder(self.options, page_bytes)
-
-
 def parse_infill(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
-) -> InfillRequest:
+) -> Asked[InfillOptions]:
     """Parse the body of `POST /infill`.
 
     Args:
@@ -75,15 +52,15 @@ def parse_infill(
     files = [(file.filename or "", file.text) for file in body.input_extra or ()]
     infill = Infill(body.input_prefix, body.input_suffix, body.prompt or "", files)
     ids = infill_prompt(infill, model, PARAM, room=limit or 1)
-    request = generation_request(
+    request = openai_request(
         body,
         model,
         "infill",
         [ids],
+        ChatPrompt("", grammar=grammar_of(body)),
         max_tokens=limit,
         logprobs=body.n_probs or None,
         continues=True,
-        grammar=grammar_of(body),
         fills=True,
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL))
@@ -95,4 +72,4 @@ def parse_infill(
         tokens=bool(body.return_tokens),
         fields=tuple(body.response_fields or ()),
     )
-    return InfillRequest(request, options, bool(body.stream))
+    return Asked(request, options, bool(body.stream), InfillFormatter)

@@ -7,16 +7,12 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from actors.core.generation import GenerationRequest
 from runtime.errors import RequestError
 from web.bodies.json_encoding import dumps
-from web.control.fields import control_of
-from web.generation.prompts import visible_ids
-from web.generation.tiers import priority_of
-from web.ollama.answers.builder import AnswerBuilder
+from web.generation.asked import Asked, generation_request
+from web.ollama.answers.formatter import AnswerFormatter
 from web.ollama.answers.objects import AnswerOptions
-from web.ollama.answers.writer import LineWriter
-from web.ollama.options import Options, max_tokens, sampling_of, stop_automaton
+from web.ollama.options import Options, check_penalties, max_tokens, plain_fields
 from web.ollama.schemas import ignored_fields
 
 if TYPE_CHECKING:
@@ -26,29 +22,6 @@ if TYPE_CHECKING:
     from web.generation.ignored import IgnoredFields
     from web.ollama.answers.objects import AnswerShape, Json
     from web.ollama.schemas import GenerationBody
-
-
-@dataclass(frozen=True, slots=True)
-class OllamaRequest:
-    """A request that was understood; a `web.generation.asked.Asked`.
-
-    Attributes:
-        request: what the engine is to do.
-        options: how to answer.
-        stream: whether to answer line by line.
-    """
-
-    request: GenerationRequest
-    options: AnswerOptions
-    stream: bool
-
-    def writer(self) -> LineWriter:
-        """Return a fresh writer of lines."""
-        return LineWriter(self.options)
-
-    def collector(self, page_bytes: int) -> AnswerBuilder:
-        """Return a fresh builder of the whole answer."""
-        return AnswerBuilder(self.options, page_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +63,7 @@ def answer_request(
     continues: bool = False,
     context: bool = False,
     end_ids: tuple[int, ...] = (),
-) -> OllamaRequest:
+) -> Asked[AnswerOptions]:
     """Make the request for a prompt.
 
     Args:
@@ -110,19 +83,18 @@ def answer_request(
     options = body.options or Options()
     if body.top_logprobs and not body.logprobs:
         raise RequestError("'top_logprobs' needs 'logprobs' to be true.", param="top_logprobs")
-    request = GenerationRequest(
-        id=f"ollama-{uuid.uuid4().hex}",
-        prompts=(ids,),
-        sampling=sampling_of(options, model, (body.top_logprobs or 0) if body.logprobs else None),
-        max_tokens=max_tokens(options, model.context_length - len(ids)),
-        stop=stop_automaton(options),
+    request = generation_request(
+        dict(body) | plain_fields(options),
+        model,
+        f"ollama-{uuid.uuid4().hex}",
+        [ids],
+        prompt,
+        max_tokens=max_tokens(options),
+        logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         continues=continues,
-        end_ids=end_ids,
-        visible=visible_ids(prompt, model),
-        grammar=prompt.grammar,
-        control=control_of(body.cede),
-        priority=priority_of(body.priority),
+        further_ends=end_ids,
     )
+    check_penalties(options, request.sampling)
     ignored.tell(request.id, ignored_fields(body))
     answer = AnswerOptions(
         id=request.id,
@@ -134,4 +106,4 @@ def answer_request(
         context=dumps(ids)[1:-1] if context else None,
         started=time.time(),
     )
-    return OllamaRequest(request, answer, body.stream is not False)
+    return Asked(request, answer, body.stream is not False, AnswerFormatter)

@@ -21,12 +21,14 @@ from web.ollama.schemas import GenerateBody, parse_body
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
-    from web.ollama.asked import LoadRequest, OllamaRequest
+    from web.generation.asked import Asked
+    from web.ollama.answers.objects import AnswerOptions
+    from web.ollama.asked import LoadRequest
 
 
 def parse_generate(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, ignored: IgnoredFields | None = None
-) -> OllamaRequest | LoadRequest:
+) -> Asked[AnswerOptions] | LoadRequest:
     """Parse the body of `POST /api/generate`.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from web.control.operations import CONTROL_HEADERS
+from web.ollama.answers.formatter import CONTENT_TYPE
 from web.ollama.answers.models import (
     ChatAnswer,
     EmbedAnswer,
@@ -14,7 +15,6 @@ from web.ollama.answers.models import (
     Tags,
     Version,
 )
-from web.ollama.answers.writer import CONTENT_TYPE
 from web.ollama.schemas import ChatBody, EmbedBody, GenerateBody, ModelBody, OldEmbedBody
 from web.openapi.operations import ANY_ROUTE, GENERATES, READS_BODY, Api, Operation, Reply
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from runtime.errors import RequestError
-from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import MinP, Penalty, RepetitionPenalty, Seed, Stop, Temperature, TopK, TopP
 from web.bodies.strict_model import StrictModel
-from web.generation.sampling import sampling_params
 from web.limits import MAX_INTEGER
 from web.passed_over import OLLAMA, names_in
 
 if TYPE_CHECKING:
-    from runtime.loading.served import ServedModel
     from runtime.sampling.params import SamplingParams
 
 FILL_CONTEXT = -2
@@ -61,42 +57,24 @@ UNSUPPORTED_OPTIONS: dict[str, tuple[object, ...]] = {
 }
 
 
-def sampling_of(options: Options, model: ServedModel, logprobs: int | None) -> SamplingParams:
-    """Make the sampling parameters: the server's defaults, and over them the options.
-
-    Args:
-        options: of a body.
-        model: to be served from.
-        logprobs: alternatives to show for each token; None for no log-probabilities.
-
-    Raises:
-        RequestError: `repeat_last_n` asks that a penalty forgets tokens.
-    """
-    fields = options.model_dump() | {"repetition_penalty": options.repeat_penalty}
-    params = sampling_params(fields, model, logprobs)
+def plain_fields(options: Options) -> dict[str, Any]:
+    """Return the options in the words of other APIs, as `web.generation.asked.generation_request` reads them."""
+    fields = dict(options) | {"repetition_penalty": options.repeat_penalty}
     if options.repeat_last_n == 0:
-        return replace(params, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0)
-    if params.penalises and options.repeat_last_n not in (None, WHOLE_CONTEXT):
+        fields |= {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+    return fields
+
+
+def check_penalties(options: Options, sampling: SamplingParams) -> None:
+    """Raise RequestError if `repeat_last_n` asks that a penalty forgets tokens."""
+    if sampling.penalises and options.repeat_last_n not in (None, WHOLE_CONTEXT):
         raise RequestError(
             "'options.repeat_last_n' is not supported by this server: penalties count all tokens (-1), or none (0).",
             param="options.repeat_last_n",
             code="unsupported_parameter",
         )
-    return params
 
 
-def max_tokens(options: Options, room: int) -> int | None:
-    """Return the limit on an answer's tokens; None for as many as the context has room for.
-
-    Args:
-        options: of a body.
-        room: tokens of the context beside the prompt.
-    """
-    if options.num_predict is None or options.num_predict <= 0:
-        return None
-    return min(options.num_predict, room)
-
-
-def stop_automaton(options: Options) -> StopAutomaton:
-    """Build the automaton of the stop strings, which the engine would else do in the event loop."""
-    return StopAutomaton([options.stop] if isinstance(options.stop, str) else options.stop or ())
+def max_tokens(options: Options) -> int | None:
+    """Return the limit on an answer's tokens; None for as many as the context has room for."""
+    return options.num_predict if options.num_predict and options.num_predict > 0 else None

@@ -15,8 +15,8 @@ from web.control.fields import with_headers
 from web.embeddings.batch import Embedder
 from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
+from web.ollama.answers.formatter import CONTENT_TYPE
 from web.ollama.answers.objects import line
-from web.ollama.answers.writer import CONTENT_TYPE
 from web.ollama.asked import LoadRequest
 from web.ollama.chat import parse_chat
 from web.ollama.embed import parse_embed, parse_old_embed
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
+    from web.generation.asked import Asked
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
-    from web.ollama.asked import OllamaRequest
+    from web.ollama.answers.objects import AnswerOptions
 
-    ParseFunction = Callable[[bytes, ServedModel, int], OllamaRequest | LoadRequest]
+    ParseFunction = Callable[[bytes, ServedModel, int], Asked[AnswerOptions] | LoadRequest]
 
 API_VERSION = "0.12.11"
 """The version of Ollama whose API this is: clients compare it with that of the features which they want."""

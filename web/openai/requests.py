@@ -1,4 +1,4 @@
-"""Turns a request's body, of either endpoint, into a `ParsedRequest`: what the engine is to do, and how to answer.
+"""Turns a request's body, of either endpoint, into an `Asked`: what the engine is to do, and how to answer.
 
 Everything in here is synchronous and has no side effect but a log line, so a worker thread can do all of it.
 """
@@ -8,33 +8,28 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from actors.core.generation import GenerationRequest
 from runtime.chat.parts import PlainParser
 from runtime.errors import RequestError
 from runtime.prompt_rows.wanted import PromptOutputs
-from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import NO_LIMIT
-from web.control.fields import control_of
+from web.generation.asked import Asked, generation_request
 from web.generation.ignored import IgnoredFields
 from web.generation.infill import infill_end_ids
-from web.generation.sampling import allowed_ids, bad_words, end_ids, sampling_params
-from web.generation.tiers import priority_of
-from web.openai.answers.chunks import ChunkWriter
 from web.openai.answers.format import Format, ResponseOptions
-from web.openai.answers.response_builder import ResponseBuilder
+from web.openai.answers.formatter import CompletionFormatter
 from web.openai.schemas import StreamOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from actors.core.generation import GenerationRequest
+    from runtime.chat.chat import ChatPrompt
     from runtime.chat.parts import OutputParser
-    from runtime.grammar.grammar import Grammar
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
-    from web.openai.answers.format import Json
     from web.openai.schemas import GenerationBody
 
 T = TypeVar("T")
@@ -55,108 +50,47 @@ class Settings:
     stores: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRecord:
-    """What is stored beside an answer.
-
-    Attributes:
-        messages: of the body, each with an id.
-        metadata: of the body.
-    """
-
-    messages: Sequence[Json]
-    metadata: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedRequest:
-    """A request that was understood.
-
-    Attributes:
-        request: what the engine is to do.
-        options: how to answer.
-        format: of the endpoint.
-        stream: whether to answer with chunks.
-        record: of a chat, what is to be stored beside its answer; None for nothing.
-    """
-
-    request: GenerationRequest
-    options: ResponseOptions
-    format: Format
-    stream: bool
-    record: ChatRecord | None = None
-
-    def writer(self) -> ChunkWriter:
-        """Return a fresh writer of chunks."""
-        return ChunkWriter(self.options, self.format)
-
-    def collector(self, page_bytes: int) -> ResponseBuilder:
-        """Return a fresh builder of the whole response."""
-        return ResponseBuilder(self.options, self.format, page_bytes)
-
-
 # --- the engine's part ------------------------------------------------------------------------------------------------
 
 
-def generation_request(
+def openai_request(
     body: GenerationBody,
     model: ServedModel,
     prefix: str,
-    prompts: list[TokenIds],
+    prompts: Sequence[TokenIds],
+    prompt: ChatPrompt,
     *,
     max_tokens: int | None,
     logprobs: int | None,
-    continues: bool,
-    visible: frozenset[int] = frozenset(),
-    grammar: Grammar | None = None,
-    prediction: TokenIds = (),
     echo_logprobs: int | None = None,
     fills: bool = False,
+    **more: Any,  # noqa: ANN401
 ) -> GenerationRequest:
-    """Make the request to the engine.
+    """Make the request to the engine; see `web.generation.asked.generation_request`.
 
     Args:
         body: of either endpoint.
         model: to be served from.
         prefix: of the request's id.
-        prompts: token ids.
-        max_tokens: the client's limit, cut to the context, for many send a large one; None for all that there is room.
+        prompts: token ids, of each prompt once.
+        prompt: how the answer is to be read, and what it must be.
+        max_tokens: the client's limit; None for all that there is room.
         logprobs: alternatives to show for each token; None for no log-probabilities.
-        continues: whether the text goes on where the prompt ends, in the middle of a message for example.
-        visible: special tokens that are to be in the text.
-        grammar: what the text must be.
-        prediction: what it probably is.
         echo_logprobs: alternatives to show for each token of the prompt, as in the answer; None for none at all.
         fills: whether the text fills a gap, and so ends where the model takes up what stands behind it.
-
-    Raises:
-        RequestError: what should be a token id is none, or tokens are chosen beside a grammar that does so.
+        more: fields of the request.
     """
-    counted = 0 if logprobs is None and ranks(body) else logprobs  # by their own, the best are found
-    room = model.context_length - min(map(len, prompts))
-    gap_ends = infill_end_ids(model) if fills and not body.ignore_eos else ()
-    return GenerationRequest(
-        id=f"{prefix}-{uuid.uuid4().hex}",
-        prompts=repeat(prompts, generations(body)),
-        sampling=replace(
-            sampling_params(dict(body), model, counted, body.logit_bias),
-            bad_words=bad_words(body.bad_words, model, chosen=bool(grammar is not None or body.allowed_token_ids)),
-        ),
-        max_tokens=None if max_tokens is None else min(max_tokens, room),
-        stop=_stop_automaton(body),
-        ignore_eos=bool(body.ignore_eos),
-        end_ids=(*end_ids(body.stop_token_ids, model), *gap_ends),
-        allowed=allowed_ids(body.allowed_token_ids, model, has_grammar=grammar is not None),
-        prediction=prediction,
-        continues=continues,
-        cache_prompt=body.cache_prompt is not False,
+    return generation_request(
+        dict(body),
+        model,
+        f"{prefix}-{uuid.uuid4().hex}",
+        repeat(prompts, generations(body)),
+        prompt,
+        max_tokens=max_tokens,
+        logprobs=0 if logprobs is None and ranks(body) else logprobs,  # by their own, the best are found
+        further_ends=infill_end_ids(model) if fills and not body.ignore_eos else (),
         outputs=PromptOutputs(alternatives=_prompt_alternatives(body, echo_logprobs)),
-        speculate=body.speculate is not False,
-        visible=visible,
-        grammar=grammar,
-        session=body.prompt_cache_key or None,
-        control=control_of(body.cede),
-        priority=priority_of(body.priority, body.service_tier),
+        **more,
     )
 
 
@@ -164,12 +98,6 @@ def _prompt_alternatives(body: GenerationBody, echo_logprobs: int | None) -> int
     """Return how many alternatives to each token of the prompt are asked for; None for no log-probabilities."""
     asked = [number for number in (echo_logprobs, body.prompt_logprobs) if number is not None]
     return max(asked, default=None)
-
-
-def _stop_automaton(body: GenerationBody) -> StopAutomaton:
-    """Build the automaton of the stop strings.  It is built here because the engine would do so in the event loop."""
-    stops = [body.stop] if isinstance(body.stop, str) else body.stop or ()
-    return StopAutomaton(stops, kept=bool(body.include_stop_str_in_output))
 
 
 def generations(body: GenerationBody) -> int:
@@ -219,6 +147,7 @@ def response_options(
     body: GenerationBody,
     request: GenerationRequest,
     model: ServedModel,
+    format: Format,
     echo: Iterable[str] = (),
     parser: Callable[[], OutputParser] = PlainParser,
     *,
@@ -231,10 +160,11 @@ def response_options(
         body: of either endpoint.
         request: made from it.
         model: to be served from.
+        format: of the endpoint.
         echo: the prompts as text, if they are to be shown.
         parser: makes the parser of a choice's text.
         logprobs: whether to show log-probabilities.
-        echo_logprobs: as in `generation_request`.
+        echo_logprobs: as in `openai_request`.
     """
     stream = body.stream_options or StreamOptions()
     n = generations(body)
@@ -243,6 +173,7 @@ def response_options(
         created=int(time.time()),
         model=body.model or model.name,
         tokenizer=model.tokenizer,
+        format=format,
         n=n,
         prompts=request.prompts,
         shown=body.n or 1,
@@ -257,6 +188,11 @@ def response_options(
         fingerprint=fingerprint(model),
         predicted=bool(request.prediction),
     )
+
+
+def asked_of(request: GenerationRequest, options: ResponseOptions, body: GenerationBody) -> Asked[ResponseOptions]:
+    """Return a body that was understood."""
+    return Asked(request, options, bool(body.stream), CompletionFormatter)
 
 
 def fingerprint(model: ServedModel) -> str:

@@ -41,7 +41,7 @@ def add_routes(
     @app.post(CHATS)
     async def chat_completions() -> Response:
         asked = await responder.parse_body(partial(parse_chat, settings=settings))
-        return await responder.answer(asked, stored.keep(asked))
+        return await responder.answer(asked, stored.keep(asked.options))
 
     @app.get(CHATS)
     async def list_completions() -> Response:

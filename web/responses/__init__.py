@@ -2,7 +2,7 @@
 
 - `input`: the request's body, its items and tools as parts of a `Conversation`
 - `output`: the response object, its items and the events that tell of them
-- `conversion`: a body as a `ParsedResponse`
+- `conversion`: a body as an `Asked`
 - `stored`: responses as stored objects, and those that run in the background
 - `answering`, `retrieval`, `conversations`: the handlers
 - `routes`, `operations`: what an application needs; `answers` and `errors` are what is answered

@@ -1,44 +1,41 @@
-"""The way of a request for a response through the server: read, answered with a stream or whole, and stored."""
+"""The way of a request for a response through the server: read with what it goes on with, answered, and stored."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from quart_trio.wrappers import TrioResponse as Response
-
-from actors.core.receipts import CancelReason
 from runtime.errors import RequestError
-from web.bodies.event_stream import EventStream
-from web.bodies.json_response import encode_json, json_response
+from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
 from web.detached.attaching import attached
-from web.detached.makers import WholeMaker
 from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
 from web.responses.conversion import check_state, count_input_tokens, most_history, prepare, read_body, read_prompt_body
-from web.responses.output.collector import ResponseCollector
-from web.responses.output.writer import ResponseWriter
 from web.responses.stored.archive import no_history
 from web.responses.stored.ending import store_ended
 from web.responses.stored.making import Making
 
 if TYPE_CHECKING:
-    from runtime.errors import CedeError
+    from quart_trio.wrappers import TrioResponse as Response
+
     from runtime.loading.served import ServedModel
+    from web.generation.asked import Asked
     from web.generation.responder import Responder
-    from web.responses.conversion import History, ParsedResponse
+    from web.responses.conversion import History
     from web.responses.input.schemas import PromptBody
+    from web.responses.output.envelope import ResponseOptions
     from web.responses.stored.conversations import Turn
     from web.responses.stored.state import State
 
 Json = dict[str, Any]
 
 
-class ResponseMaker:
-    """Makes responses: the handler of `POST /v1/responses`, and of those that count instead.
+class ResponseHandlers:
+    """The handlers of `POST /v1/responses`, and of those that count instead.
+
+    A response is answered as every other answer is; at its end it is stored.
 
     Args:
         responder: opens the requests.
@@ -48,6 +45,7 @@ class ResponseMaker:
     def __init__(self, responder: Responder, state: State | None) -> None:
         self._responder = responder
         self._state = state
+        self._archive = None if state is None else state.archive
         self._ignored = IgnoredFields()
 
     async def create(self) -> Response:
@@ -59,18 +57,16 @@ class ResponseMaker:
             turn = self._turn(body)
             history = await self._history(body)
 
-            def prepared(_: bytes, model: ServedModel, __: int) -> ParsedResponse:
+            def prepared(_: bytes, model: ServedModel, __: int) -> Asked[ResponseOptions]:
                 return prepare(body, history, model, can_store=self._state is not None, ignored=self._ignored)
 
             parsed = await parser.parse(prepared, raw, size=len(raw) + history.size)
-        asked = self._responder.controlled(self._responder.asked_by_client(parsed.request))
-        parsed = replace(parsed, request=asked)
-        current_request().generation_id = parsed.request.id
-        if parsed.background:
+        parsed = replace(parsed, request=self._responder.asked_by_client(parsed.request))
+        if parsed.options.background:
             return await self._begin(parsed, turn)
-        if asked.control.outlives_client:
-            return await self._detachable(parsed, turn)
-        return await (self._stream(parsed, turn) if parsed.stream else self._respond(parsed, turn))
+        maker = Making(parsed, self._archive, self._responder.keep_alive, turn) if parsed.stream else None
+        held = () if turn is None else (turn,)
+        return await self._responder.answer(parsed, partial(self._end, parsed, turn), maker, *held)
 
     async def count(self) -> Response:
         """Answer the current request with the number of its prompt's tokens."""
@@ -109,56 +105,14 @@ class ResponseMaker:
         before = await self._state.conversations.before(body.conversation_id, owner, most_bytes)
         return replace(history, before=before, is_conversation=True)
 
-    # --- with its client ----------------------------------------------------------------------------------------------
+    async def _end(self, parsed: Asked[ResponseOptions], turn: Turn | None, response: Json) -> Json:
+        """Store a response that has ended, and return it as it came out."""
+        return response | await store_ended(self._archive, parsed, response, turn)
 
-    async def _stream(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
-        """Open the request and return the response that streams it.  What opening raises is an ordinary error."""
-        resources = current_request().resources
-        responder = self._responder
-        held = response_backlog(responder.engine.unread, "text of")
-        running = await resources.enter_async_context(AsyncExitStack())  # which ends before what is held for the end
-        request = await running.enter_async_context(responder.open(parsed.request))
-        writer = ResponseWriter(parsed.options, held.hold)
-
-        def on_cut(error: CedeError) -> None:
-            writer.cut(error)
-            request.cancel(CancelReason.STALLED_READER)
-
-        async def leave() -> None:
-            await running.aclose()
-            writer.events.outcome = await self._end(parsed, writer.events.response(), turn)
-            await resources.aclose()
-
-        held.on_cut = on_cut
-        body = EventStream(request, writer, responder.keep_alive, leave, responder.write_bytes, writer.opening())
-        return Response(body, headers=dict(writer.headers), content_type=writer.content_type)
-
-    async def _respond(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
-        """Run the request to its end and return the whole response.  What it raises is an ordinary error."""
-        response, backlog = await self._responder.collect(parsed.request, partial(ResponseCollector, parsed.options))
-        response |= await self._end(parsed, response, turn)
-        return await paged_json_response(response, backlog, self._responder.write_bytes)
-
-    async def _end(self, parsed: ParsedResponse, response: Json, turn: Turn | None) -> Json:
-        return await store_ended(None if self._state is None else self._state.archive, parsed, response, turn)
-
-    async def _detachable(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
-        """Begin a response that may outlive its client, and return what shows it to the end."""
-        archive = None if self._state is None else self._state.archive
-        maker: Making | WholeMaker = Making(parsed, archive, self._responder.keep_alive, turn)
-        if not parsed.stream:
-
-            async def finish(response: Json) -> bytes:
-                return await encode_json(response | await self._end(parsed, response, turn))
-
-            maker = WholeMaker(partial(ResponseCollector, parsed.options), finish)
-        held = () if turn is None else (turn,)
-        return await self._responder.show(await self._responder.begin(parsed.request, maker, *held))
-
-    # --- without one --------------------------------------------------------------------------------------------------
-
-    async def _begin(self, parsed: ParsedResponse, turn: Turn | None) -> Response:
+    async def _begin(self, parsed: Asked[ResponseOptions], turn: Turn | None) -> Response:
         """Begin a response in the background."""
+        parsed = replace(parsed, request=self._responder.controlled(parsed.request))
+        current_request().generation_id = parsed.request.id
         if self._state is None:
             raise RequestError(
                 "'background' is not supported by this server.", param="background", code="unsupported_parameter"

@@ -1,4 +1,4 @@
-"""Turns the body of a request into a `ParsedResponse`: what the engine is to do, and how to answer.
+"""Turns the body of a request into an `Asked`: what the engine is to do, and how to answer.
 
 It takes two steps, between which the responses that the body refers to are fetched: `read_body`, and `prepare`.
 Everything in here is synchronous and has no side effect but a log line, so a worker thread can do all of it.
@@ -10,19 +10,16 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from actors.core.generation import GenerationRequest
 from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
 from runtime.errors import RequestError
 from runtime.units import KIB
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import too_long
 from web.bodies.strict_model import parse_model, unknown_fields
-from web.control.fields import control_of
+from web.generation.asked import Asked, generation_request
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.ignored import IgnoredFields
-from web.generation.prompts import conversation_prompt, errors_named, visible_ids
-from web.generation.sampling import sampling_params
-from web.generation.tiers import priority_of
+from web.generation.prompts import conversation_prompt, errors_named
 from web.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
 from web.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
 from web.responses.input.stored_items import stored_items
@@ -30,11 +27,13 @@ from web.responses.input.tools import choice_of, tools_of
 from web.responses.input.truncation import fitting_prompt
 from web.responses.input.turns import turns_of
 from web.responses.output.envelope import ResponseOptions, asked_fields
+from web.responses.output.formatter import ResponseFormatter
 from web.storage.objects import ItemPage, check_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
+    from actors.core.generation import GenerationRequest
     from runtime.chat.chat import ChatPrompt
     from runtime.grammar.grammar import Grammar
     from runtime.loading.served import ServedModel
@@ -80,29 +79,6 @@ class History:
 def most_history(model: ServedModel) -> int:
     """Return how many bytes of what comes before an input are worth reading: a prompt could not hold more."""
     return model.context_length * model.tokenizer.longest_token * CHARACTER_BYTES + MAX_ITEMS * KIB
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedResponse:
-    """A request that was understood.
-
-    Attributes:
-        request: what the engine is to do.
-        options: how to answer.
-        stream: whether to answer with events.
-        store: whether the response is to be stored.
-        background: whether it runs without its client.
-        previous: id of the stored response that it continues.
-        input: JSON of its own items, each with an id.
-    """
-
-    request: GenerationRequest
-    options: ResponseOptions
-    stream: bool
-    store: bool
-    background: bool
-    previous: str | None
-    input: Sequence[Json]
 
 
 def read_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> ResponseBody:
@@ -152,7 +128,7 @@ def prepare(
     *,
     can_store: bool = True,
     ignored: IgnoredFields | None = None,
-) -> ParsedResponse:
+) -> Asked[ResponseOptions]:
     """Make the request, and say how it is to be answered.
 
     Args:
@@ -171,19 +147,14 @@ def prepare(
     offered, ids, prompt = _prompt(body, history, model)
     own = _stored(body, history, key)
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
-    request = GenerationRequest(
-        id=f"resp_{key}",
-        prompts=(ids,),
-        sampling=sampling_params(dict(body), model, (body.top_logprobs or 0) if shows_logprobs else None),
-        max_tokens=_most_tokens(body, model.context_length - len(ids)),
-        ignore_eos=bool(body.ignore_eos),
-        cache_prompt=body.cache_prompt is not False,
-        speculate=body.speculate is not False,
-        visible=visible_ids(prompt, model),
-        grammar=prompt.grammar,
-        session=body.prompt_cache_key or None,
-        control=control_of(body.cede),
-        priority=priority_of(body.priority, body.service_tier),
+    request = generation_request(
+        dict(body),
+        model,
+        f"resp_{key}",
+        [ids],
+        prompt,
+        max_tokens=body.max_output_tokens,
+        logprobs=(body.top_logprobs or 0) if shows_logprobs else None,
     )
     (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = ResponseOptions(
@@ -194,16 +165,12 @@ def prepare(
         custom=frozenset(tool.name for tool in offered.tools if tool.custom),
         apart=offered.apart,
         logprobs=shows_logprobs,
-    )
-    return ParsedResponse(
-        request,
-        options,
-        stream=bool(body.stream),
         store=store,
         background=bool(body.background),
         previous=body.previous_response_id,
         input=own,
     )
+    return Asked(request, options, bool(body.stream), ResponseFormatter)
 
 
 def _stored(body: PromptBody, history: History, key: str) -> list[Json]:
@@ -212,10 +179,6 @@ def _stored(body: PromptBody, history: History, key: str) -> list[Json]:
     if history.is_conversation:
         check_ids([*(item.id for item in history.before.items), *(item["id"] for item in own)])
     return own
-
-
-def _most_tokens(body: ResponseBody, room: int) -> int | None:
-    return None if body.max_output_tokens is None else min(body.max_output_tokens, room)
 
 
 def count_input_tokens(body: PromptBody, history: History, model: ServedModel) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.errors.shapes import ErrorRoute
-from web.responses.answering import ResponseMaker
+from web.responses.answering import ResponseHandlers
 from web.responses.conversations import ConversationHandlers
 from web.responses.errors import ResponseErrors
 from web.responses.retrieval import StoredResponses
@@ -32,15 +32,15 @@ def add_routes(app: ScopedApp, responder: Responder, state: State | None) -> Non
         responder: opens the requests.
         state: where responses are stored, and run in the background; None where they are not.
     """
-    maker = ResponseMaker(responder, state)
+    handlers = ResponseHandlers(responder, state)
 
     @app.post(PATH)
     async def create_response() -> Response:
-        return await maker.create()
+        return await handlers.create()
 
     @app.post(f"{PATH}/input_tokens")
     async def count_input_tokens() -> Response:
-        return await maker.count()
+        return await handlers.count()
 
     @app.post(f"{PATH}/compact")
     async def compact() -> Response:

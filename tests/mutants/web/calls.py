@@ -17,4 +17,18 @@ MUTANTS = (
         " and begun and begun == ended:",
         " and begun:",
     ),
+    Mutant(
+        "a text that was held back is told with the usage of the stream's beginning",
+        "web/openai/answers/formatter.py",
+        " and not self._options.running_usage:",
+        ":",
+        ("tests/unit/web/openai/chat/test_format.py",),
+    ),
+    Mutant(
+        "a message has blocks that are blank",
+        "web/anthropic/answers/message.py",
+        "if not self._blank.strip():",
+        "if not self._blank:",
+        ("tests/unit/web/anthropic/answers/test_message.py",),
+    ),
 )

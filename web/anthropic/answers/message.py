@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import FinishReason
-from runtime.chat.parts import PlainParser
+from runtime.chat.parts import CallArguments, CallEnd, PlainParser, ReasoningPart, TextPart
 from web.control.told import told
-from web.generation.answer_parts import TOOL_CALLS
+from web.generation.answer_parts import TOOL_CALLS, AnswerParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.core.generation import Finished
-    from runtime.chat.parts import OutputParser
-    from web.generation.answer_parts import AnswerParts
+    from actors.core.generation import Finished, Progress
+    from runtime.chat.parts import OutputParser, Part
 
 Json = dict[str, Any]
 
@@ -132,23 +131,39 @@ def usage(prompt_tokens: int, cached_tokens: int, completion_tokens: int, thinki
     }
 
 
-class LeadingBlanks:
-    """Holds back what is blank at the beginning of a text, because Anthropic's API has no blank text blocks.
+class MessageParts(AnswerParts):
+    """The parts of a message as Anthropic's API has them: no text is blank, and thoughts may be hidden.
 
-    What models write between their thought and a call is blank, and means nothing.
+    What models write between their thought and a call is blank, and means nothing: it is held until a text follows.
+
+    Args:
+        options: how to answer.
+        whole_calls: see `AnswerParts`.
     """
 
-    def __init__(self) -> None:
-        self._held = ""
+    def __init__(self, options: MessageOptions, *, whole_calls: bool) -> None:
+        super().__init__(options.parser, 1, whole_calls=whole_calls)
+        self._shows_thinking = options.show_thinking
+        self._blank = ""  # the beginning of a text
+        self._open: type[Part] | None = None  # what the block that is open is made of
 
-    def push(self, text: str) -> str:
-        """Take more of the text; return what can be shown now."""
-        self._held += text
-        if not text or text.isspace():
-            return ""
-        shown, self._held = self._held, ""
-        return shown
+    def of(self, event: Progress) -> list[Part]:
+        """Return the parts that an event makes certain; see `AnswerParts`."""
+        return [shown for part in super().of(event) if (shown := self._shown(part)) is not None]
 
-    def drop(self) -> None:
-        """Forget what is held: the block ends here."""
-        self._held = ""
+    def _shown(self, part: Part) -> Part | None:
+        match part:
+            case TextPart(text):
+                if self._open is not TextPart:
+                    self._blank += text
+                    if not self._blank.strip():
+                        return None
+                    part, self._blank, self._open = TextPart(self._blank), "", TextPart
+                return part if part.text else None
+            case ReasoningPart() if self._open is ReasoningPart:
+                pass
+            case CallArguments():
+                return part
+            case _:
+                self._blank, self._open = "", None if isinstance(part, CallEnd) else type(part)
+        return ReasoningPart("") if isinstance(part, ReasoningPart) and not self._shows_thinking else part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from actors.core.generation import Finished, Token
-    from runtime.chat.parts import OutputParser
+    from runtime.chat.parts import CallStart, OutputParser
     from runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]
@@ -138,6 +139,13 @@ def logprobs_of(token: Token, tokenizer: Tokenizer) -> Json:
     if not shown["top_logprobs"]:
         del shown["top_logprobs"]
     return shown
+
+
+def call_object(request_id: str, start: CallStart, arguments: object) -> Json:
+    """Return a call, whose id is made of the request's; its arguments are an object, a `RawJson`."""
+    digest = hashlib.blake2b(f"{request_id}/{start.call}".encode(), digest_size=12)
+    function = {"index": start.call, "name": start.name, "arguments": arguments}
+    return {"id": f"call_{digest.hexdigest()}", "function": function}
 
 
 def line(value: Json) -> bytes:

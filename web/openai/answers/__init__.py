@@ -1,8 +1,7 @@
 """What the responses of both endpoints have in common, on the way from the engine's events to bytes.
 
 - `format`: what a request asks about its response, and where the endpoints differ
-- `chunks`: a response as a stream
-- `response_builder`: a response that is sent whole
+- `formatter`: `CompletionFormatter`, which shows a response as a stream, and as one that is sent whole
 - `usage`: its cost
 - `prompt_scores`: how likely the prompt's tokens were
 - `objects`: what both endpoints answer, for the OpenAPI document

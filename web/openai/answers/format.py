@@ -14,13 +14,26 @@ from runtime.chat.parts import PlainParser
 from web.control.told import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from actors.core.generation import Finished, Token
     from runtime.chat.parts import CallStart, OutputParser, Part
     from runtime.text.tokenizer import Tokenizer
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRecord:
+    """What is stored beside an answer.
+
+    Attributes:
+        messages: of the body, each with an id.
+        metadata: of the body.
+    """
+
+    messages: Sequence[Json]
+    metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,7 @@ class ResponseOptions:
         created: seconds since the epoch.
         model: the name that the client used.
         tokenizer: of the model, for the text of single tokens.
+        format: of the endpoint.
         n: generations per prompt; number i belongs to prompt i // n.
         shown: how many of them become choices, the best; None for all.
         prompts: token ids, one tuple per choice, as in the GenerationRequest.
@@ -46,12 +60,14 @@ class ResponseOptions:
         fingerprint: of the model and how it was loaded.
         predicted: whether the client said what the answer would be.
         service_tier: that it is served in, if the client asked for one.
+        record: of a chat, what is to be stored beside its answer; None for nothing.
     """
 
     id: str
     created: int
     model: str
     tokenizer: Tokenizer
+    format: Format
     n: int
     prompts: tuple[tuple[int, ...], ...]
     shown: int | None = None
@@ -66,6 +82,7 @@ class ResponseOptions:
     fingerprint: str | None = None
     predicted: bool = False
     service_tier: str | None = None
+    record: ChatRecord | None = None
 
     @property
     def choices(self) -> int:
@@ -94,31 +111,6 @@ class Call:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class WholeCall:
-    """A tool call of an answer that is sent whole; `arguments` is a `SelfEncoding` that becomes a string."""
-
-    call: Call
-    arguments: object
-
-
-@dataclass(frozen=True, slots=True)
-class WholeAnswer:
-    """One choice of an answer that is sent whole.
-
-    Attributes:
-        text: a `SelfEncoding` that becomes a string.
-        has_text: whether it is not empty.
-        reasoning: the same for what was thought; None where nothing was.
-        calls: of tools.
-    """
-
-    text: object
-    has_text: bool
-    reasoning: object | None = None
-    calls: Sequence[WholeCall] = ()
-
-
 class Format(Protocol):
     """The differences between the responses of the two endpoints.
 
@@ -144,8 +136,14 @@ class Format(Protocol):
             call: that the part is of, if it is of one.
         """
 
-    def message(self, answer: WholeAnswer) -> Json:
-        """Return the fields that hold the whole answer."""
+    def message(self, text: object, thought: object | None, calls: Sequence[tuple[Call, object]]) -> Json:
+        """Return the fields that hold the whole answer.
+
+        Args:
+            text: of the answer; false where it is empty.
+            thought: what was thought; None where nothing was.
+            calls: of tools, each with its arguments, which are a text, too.
+        """
 
     def finish_reason(self, reason: str) -> str:
         """Return why a choice ended, in the endpoint's words, for `tool_calls` or what the engine says."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Token
     from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
-    from web.openai.answers.format import Call, Json, ResponseOptions, WholeAnswer
+    from web.openai.answers.format import Call, Json, ResponseOptions
 
 REASONING = "reasoning_content"
 """The field for what the model thinks, in the words of DeepSeek and llama-server."""
@@ -80,18 +80,16 @@ class ChatFormat:
             return {"id": call.id, "type": "custom", "custom": {"name": call.name, "input": arguments}}
         return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
 
-    def message(self, answer: WholeAnswer) -> Json:
+    def message(self, text: object, thought: object | None, calls: Sequence[tuple[Call, object]]) -> Json:
         """Return a `message`; see `Format`."""
-        message: Json = {"role": "assistant", "content": answer.text, "refusal": None}
-        if answer.reasoning is not None:
-            message[self.reasoning] = answer.reasoning
-        if answer.calls:
-            message["content"] = answer.text if answer.has_text else None
-            if self.legacy:
-                first = answer.calls[0]
-                message["function_call"] = {"name": first.call.name, "arguments": first.arguments}
-            else:
-                message["tool_calls"] = [self._call(whole.call, whole.arguments) for whole in answer.calls]
+        message: Json = {"role": "assistant", "content": (text or None) if calls else text, "refusal": None}
+        if thought is not None:
+            message[self.reasoning] = thought
+        if calls and self.legacy:
+            call, arguments = calls[0]
+            message["function_call"] = {"name": call.name, "arguments": arguments}
+        elif calls:
+            message["tool_calls"] = [self._call(*call) for call in calls]
         return {"message": message}
 
     def finish_reason(self, reason: str) -> str:

@@ -1,4 +1,4 @@
-"""Turns the bytes of a chat's body into a `ParsedRequest`."""
+"""Turns the bytes of a chat's body into an `Asked`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.grammars import grammar_of
-from web.generation.prompts import conversation_prompt, errors_named, visible_ids
+from web.generation.prompts import conversation_prompt, errors_named
 from web.generation.tiers import tier_of
 from web.limits import MAX_PROMPTS
 from web.openai.chat.format import ChatFormat
@@ -19,11 +19,11 @@ from web.openai.chat.record import record_of
 from web.openai.chat.schema import ChatBody
 from web.openai.chat.tools import LEGACY_PARAMS, is_legacy
 from web.openai.requests import (
-    ParsedRequest,
     Settings,
+    asked_of,
     check_consistency,
-    generation_request,
     generations,
+    openai_request,
     response_options,
     token_limit,
 )
@@ -32,11 +32,13 @@ from web.openai.schemas import HINTS, UNSUPPORTED
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 
 def parse_chat(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
-) -> ParsedRequest:
+) -> Asked[ResponseOptions]:
     """Parse the body of `POST /v1/chat/completions`.
 
     Args:
@@ -60,25 +62,24 @@ def parse_chat(
         conversation = replace(conversation_of(body), answer=grammar_of(body))
     keep = kept_tokens(body.truncate_prompt_tokens, model, max_tokens)
     ids, prompt = conversation_prompt(conversation, model, keep=keep)
-    request = generation_request(
+    request = openai_request(
         body,
         model,
         "chatcmpl",
         [ids],
+        prompt,
         max_tokens=max_tokens,
         logprobs=_chat_logprobs(body),
         continues=bool(body.continue_final_message),
-        visible=visible_ids(prompt, model),
-        grammar=prompt.grammar,
         prediction=_prediction(body, model),
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
-    options = response_options(body, request, model, parser=prompt.parser, logprobs=bool(body.logprobs))
-    options = replace(options, service_tier=tier_of(request.priority) if body.service_tier else None)
     custom = frozenset(tool.name for tool in conversation.tools if tool.custom)
     format = ChatFormat(settings.reasoning, custom, is_legacy(body))
+    options = response_options(body, request, model, format, parser=prompt.parser, logprobs=bool(body.logprobs))
+    tier = tier_of(request.priority) if body.service_tier else None
     record = record_of(body, request.id) if body.store else None
-    return ParsedRequest(request, options, format, bool(body.stream), record)
+    return asked_of(request, replace(options, service_tier=tier, record=record), body)
 
 
 def _prediction(body: ChatBody, model: ServedModel) -> TokenIds:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from web.openai.answers.format import ChatRecord
 from web.openai.chat.schema import RefusalPart, TextPart
-from web.openai.requests import ChatRecord
 
 if TYPE_CHECKING:
     from web.openai.chat.schema import ChatBody, Message

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Token
     from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
-    from web.openai.answers.format import Call, Json, ResponseOptions, WholeAnswer
+    from web.openai.answers.format import Call, Json, ResponseOptions
 
 
 class TextFormat:
@@ -35,9 +35,9 @@ class TextFormat:
         """Return a `text`, empty where there is no part; see `Format`."""
         return {"text": part.text if isinstance(part, TextPart) else ""}
 
-    def message(self, answer: WholeAnswer) -> Json:
+    def message(self, text: object, thought: object | None, calls: Sequence[tuple[Call, object]]) -> Json:
         """Return a `text`; see `Format`."""
-        return {"text": answer.text}
+        return {"text": text}
 
     def finish_reason(self, reason: str) -> str:
         """Return the engine's own word; see `Format`."""

@@ -1,9 +1,10 @@
-"""Turns the bytes of a completion's body into a `ParsedRequest`."""
+"""Turns the bytes of a completion's body into an `Asked`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runtime.chat.chat import ChatPrompt
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
@@ -13,11 +14,11 @@ from web.openai.completions.format import TextFormat
 from web.openai.completions.prompts import prompt_ids, prompt_texts
 from web.openai.completions.schema import CompletionBody
 from web.openai.requests import (
-    ParsedRequest,
     Settings,
+    asked_of,
     check_consistency,
-    generation_request,
     generations,
+    openai_request,
     response_options,
     token_limit,
 )
@@ -25,6 +26,8 @@ from web.openai.schemas import HINTS, UNSUPPORTED
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 COMPLETION_MAX_TOKENS = 16
 """Default of `max_tokens` at OpenAI's older endpoint.  The chat endpoint has none."""
@@ -32,7 +35,7 @@ COMPLETION_MAX_TOKENS = 16
 
 def parse_completion(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
-) -> ParsedRequest:
+) -> Asked[ResponseOptions]:
     """Parse the body of `POST /v1/completions`.
 
     Args:
@@ -53,20 +56,20 @@ def parse_completion(
     check_consistency(body, max_tokens)
     keep = kept_tokens(body.truncate_prompt_tokens, model, max_tokens)
     echo_logprobs = body.logprobs if body.echo else None
-    request = generation_request(
+    request = openai_request(
         body,
         model,
         "cmpl",
         [prompt_ids(prompt, body.suffix, model, keep=keep) for prompt in prompts],
+        ChatPrompt("", grammar=grammar_of(body)),
         max_tokens=max_tokens,
         logprobs=body.logprobs,
         continues=True,
-        grammar=grammar_of(body),
         echo_logprobs=echo_logprobs,
         fills=bool(body.suffix),
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
     logprobs = body.logprobs is not None
-    options = response_options(body, request, model, echo, logprobs=logprobs, echo_logprobs=echo_logprobs)
-    return ParsedRequest(request, options, TextFormat(), bool(body.stream))
+    options = response_options(body, request, model, TextFormat(), echo, logprobs=logprobs, echo_logprobs=echo_logprobs)
+    return asked_of(request, options, body)

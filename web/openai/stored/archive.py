@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound
 from web.bodies.json_encoding import EncodedJson, SelfEncoding, dumps
+from web.bodies.json_response import encode_json
 from web.storage.items import encoded
 from web.storage.objects import Kind, Listing, StoredObject
 from web.storage.store import StoreFailed
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from web.bodies.query import PageAsked
-    from web.openai.requests import ChatRecord, ParsedRequest
+    from web.openai.answers.format import ChatRecord, Json, ResponseOptions
     from web.storage.objects import ItemPage
     from web.storage.store import ObjectStore
 
@@ -60,22 +61,25 @@ class CompletionArchive:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    async def save(self, asked: ParsedRequest, record: ChatRecord, owner: str | None, content: bytes) -> None:
-        """Store a completion; where that cannot be done, the log says so, for it is answered nevertheless.
+    async def save(
+        self, options: ResponseOptions, record: ChatRecord, owner: str | None, completion: Json
+    ) -> EncodedJson:
+        """Store a completion, and return it encoded; where it cannot be stored, the log says so.
 
         Args:
-            asked: the request that it answers.
+            options: of the answer.
             record: what is stored beside the answer.
             owner: of the request.
-            content: its JSON.
+            completion: the response object.
         """
+        content = await encode_json(completion)
         stored = StoredObject(
             Kind.CHAT_COMPLETION,
-            asked.request.id,
+            options.id,
             content,
-            created=asked.options.created,
+            created=options.created,
             owner=owner,
-            model=asked.options.model,
+            model=options.model,
             metadata=record.metadata,
         )
         try:
@@ -83,6 +87,7 @@ class CompletionArchive:
                 logger.warning("%s: not stored: it is larger than --state-size", stored.id)
         except StoreFailed:
             logger.warning("%s: not stored", stored.id)
+        return EncodedJson(content)
 
     async def load(self, completion_id: str, owner: str | None) -> StoredCompletion:
         """Return a stored completion.

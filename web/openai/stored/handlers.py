@@ -20,9 +20,8 @@ from web.storage.items import page_json
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
-    from web.generation.keeping import Keep
-    from web.generation.responder import Responder
-    from web.openai.requests import ParsedRequest
+    from web.generation.responder import Keep, Responder
+    from web.openai.answers.format import ResponseOptions
     from web.storage.store import ObjectStore
 
 
@@ -38,11 +37,11 @@ class StoredCompletions:
         self._responder = responder
         self._archive = None if store is None else CompletionArchive(store)
 
-    def keep(self, asked: ParsedRequest) -> Keep | None:
+    def keep(self, options: ResponseOptions) -> Keep | None:
         """Return what stores the answer to the current request; None if it is not to be stored."""
-        if self._archive is None or asked.record is None:
+        if self._archive is None or options.record is None:
             return None
-        return partial(self._archive.save, asked, asked.record, current_request().owner)
+        return partial(self._archive.save, options, options.record, current_request().owner)
 
     async def get(self, completion_id: str) -> Response:
         """Answer with a completion."""

@@ -3,5 +3,5 @@
 - `envelope`: the response object around the output
 - `growing`, `items`: the items of the output as they grow
 - `events`: the events that tell of them
-- `writer`, `collector`: those events as a stream, or the response as a whole
+- `formatter`: `ResponseFormatter`, which shows those events as a stream, or the response as a whole
 """

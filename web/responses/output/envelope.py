@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.parts import PlainParser
-from web.errors.problem import INTERNAL
 from web.generation.tiers import priority_of, tier_of
 from web.responses.input.schemas import CustomTool, FunctionTool, NamespaceTool, SchemaFormat
 
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from runtime.chat.parts import OutputParser
-    from runtime.errors import CedeError
     from runtime.text.tokenizer import Tokenizer
+    from web.errors.problem import Problem
     from web.responses.input.schemas import AnyTool, ResponseBody
 
 Json = dict[str, Any]
@@ -59,15 +58,10 @@ class Ending:
         return f"response.{named}"
 
 
-def failure(error: CedeError) -> Ending:
+def failure(problem: Problem) -> Ending:
     """Return the ending of a response that met an error; OpenAI's clients know a fixed set of codes."""
-    code = "rate_limit_exceeded" if error.status == 429 else "server_error"
-    return Ending(Status.FAILED, {"code": code, "message": str(error)})
-
-
-def internal_failure() -> Ending:
-    """Return the ending of a response that met an error of the server, whose own message is for the log alone."""
-    return Ending(Status.FAILED, {"code": "server_error", "message": INTERNAL.message})
+    code = "rate_limit_exceeded" if problem.status == 429 else "server_error"
+    return Ending(Status.FAILED, {"code": code, "message": problem.message})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +76,10 @@ class ResponseOptions:
         custom: names of the custom tools.
         apart: namespace and name of the tools in a namespace, by their name for the model.
         logprobs: whether to show log-probabilities.
+        store: whether the response is to be stored.
+        background: whether it runs without its client.
+        previous: id of the stored response that it continues.
+        input: JSON of its own items, each with an id.
     """
 
     id: str
@@ -91,6 +89,10 @@ class ResponseOptions:
     custom: frozenset[str] = field(default_factory=frozenset)
     apart: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     logprobs: bool = False
+    store: bool = False
+    background: bool = False
+    previous: str | None = None
+    input: Sequence[Json] = ()
 
     def called(self, name: str) -> Json:
         """Return the fields by which a call says what is called, of the tool's name for the model."""

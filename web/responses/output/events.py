@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from actors.core.generation import Failed, Finished, FinishReason, Token
+from actors.core.generation import Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from web.control.told import told
 from web.generation.answer_parts import AnswerParts
 from web.generation.logprobs import token_logprobs
-from web.responses.output.envelope import Ending, Status, failure
-from web.responses.output.items import CustomCallOutput, FunctionCallOutput, MessageOutput, ReasoningOutput
+from web.responses.output.envelope import Ending, Status
+from web.responses.output.items import CallOutput, CustomCallOutput, FunctionCallOutput, MessageOutput, ReasoningOutput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from actors.core.generation import Event
+    from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from web.responses.output.envelope import ResponseOptions
     from web.responses.output.items import OutputItem
@@ -33,13 +33,14 @@ class ResponseEvents:
         options: how to answer.
 
     Attributes:
+        parts: of the answer, as the engine's events make them certain.
         ending: how the response ended; None while it has not.
         outcome: fields of the response that came out otherwise than was asked, because it could not be stored.
     """
 
     def __init__(self, options: ResponseOptions) -> None:
         self._options = options
-        self._parts = AnswerParts(options.parser, 1)
+        self.parts = AnswerParts(options.parser, 1)
         self._number = 0
         self._items: list[OutputItem] = []
         self._values: list[Json] = []  # of the items that are done
@@ -65,12 +66,8 @@ class ResponseEvents:
         """Return the event that says that the response is being made; it may come at any time."""
         return self._numbered({"type": "response.in_progress", "response": self.response()})
 
-    def of(self, event: Event) -> Iterator[Json]:
-        """Yield the events that an event of the engine's leads to, but for the last of all."""
-        if isinstance(event, Failed):
-            self.ending = failure(event.error)
-            return
-        parts = self._parts.of(event)
+    def of(self, event: Progress, parts: Sequence[Part]) -> Iterator[Json]:
+        """Yield the events that an event of the engine's leads to, which made these parts certain, but for the last."""
         logprobs = self._logprobs(event, parts) if isinstance(event, Token) else []
         for part in parts:
             yield from self._part(part, logprobs)
@@ -145,7 +142,7 @@ class ResponseEvents:
         """Yield the end of the item that grows, if there is one; a call that was not `ended` is broken."""
         if self._current is None:
             return
-        if isinstance(self._current, FunctionCallOutput | CustomCallOutput) and not ended:
+        if isinstance(self._current, CallOutput) and not ended:
             status = "incomplete"
         else:
             yield from map(self._of_item, self._current.closing())
@@ -181,7 +178,7 @@ class ResponseEvents:
             "input_tokens": finished.prompt_tokens,
             "input_tokens_details": {"cached_tokens": finished.cached_tokens, "cache_write_tokens": 0},
             "output_tokens": finished.completion_tokens,
-            "output_tokens_details": {"reasoning_tokens": self._parts.reasoning_tokens},
+            "output_tokens_details": {"reasoning_tokens": self.parts.reasoning_tokens},
             "total_tokens": finished.prompt_tokens + finished.completion_tokens,
         }
 

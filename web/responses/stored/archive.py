@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from web.bodies.query import PageAsked
-    from web.responses.conversion import ParsedResponse
+    from web.generation.asked import Asked
     from web.responses.input.schemas import PromptBody
+    from web.responses.output.envelope import ResponseOptions
     from web.storage.objects import Item, ItemPage
     from web.storage.store import ObjectStore
 
@@ -59,7 +60,7 @@ class Archive:
 
     async def save(
         self,
-        parsed: ParsedResponse,
+        parsed: Asked[ResponseOptions],
         response: Json,
         given: Sequence[Item],
         made: Sequence[Item] = (),
@@ -81,7 +82,7 @@ class Archive:
             await encode_json(response),
             created=response["created_at"],
             owner=parsed.request.owner,
-            previous=parsed.previous,
+            previous=parsed.options.previous,
             model=response["model"],
             live=live,
         )

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from web.detached.run import Run
     from web.detached.runs import Runs
-    from web.responses.conversion import ParsedResponse
+    from web.generation.asked import Asked
+    from web.responses.output.envelope import ResponseOptions
     from web.responses.stored.archive import Archive
     from web.responses.stored.conversations import Turn
 
@@ -36,7 +37,9 @@ class BackgroundResponses:
         self._archive = archive
         self._keep_alive = keep_alive
 
-    async def start(self, parsed: ParsedResponse, place: ExitStack, turn: Turn | None = None) -> tuple[Run, Json]:
+    async def start(
+        self, parsed: Asked[ResponseOptions], place: ExitStack, turn: Turn | None = None
+    ) -> tuple[Run, Json]:
         """Begin a response, and return it, and the response object, once it is admitted and stored.
 
         Args:

@@ -9,14 +9,17 @@ from web.storage.items import encoded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from web.responses.conversion import ParsedResponse
+    from web.generation.asked import Asked
+    from web.responses.output.envelope import ResponseOptions
     from web.responses.stored.archive import Archive
     from web.responses.stored.conversations import Turn
 
 Json = dict[str, Any]
 
 
-async def store_ended(archive: Archive | None, parsed: ParsedResponse, response: Json, turn: Turn | None) -> Json:
+async def store_ended(
+    archive: Archive | None, parsed: Asked[ResponseOptions], response: Json, turn: Turn | None
+) -> Json:
     """Add a response that has ended to its conversation, and store it.
 
     Args:
@@ -29,10 +32,12 @@ async def store_ended(archive: Archive | None, parsed: ParsedResponse, response:
         The fields of the response that are otherwise than they were, because that could not be done.
     """
     outcome: Json = {}
-    given, made = await encoded(parsed.input), await encoded(_without_logprobs(response["output"]))
+    given, made = await encoded(parsed.options.input), await encoded(_without_logprobs(response["output"]))
     if turn is not None and response["conversation"] is not None and not await turn.append([*given, *made]):
         outcome["conversation"] = None
-    if parsed.store and not (archive is not None and await archive.save(parsed, response | outcome, given, made)):
+    if parsed.options.store and not (
+        archive is not None and await archive.save(parsed, response | outcome, given, made)
+    ):
         outcome["store"] = False
     return outcome
 

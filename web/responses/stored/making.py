@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from actors.core.generation import Failed
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS
-from web.responses.output.envelope import Ending, Status, failure, internal_failure
+from web.errors.problem import INTERNAL, Problem
+from web.responses.output.envelope import Ending, Status, failure
 from web.responses.output.events import ResponseEvents
-from web.responses.output.writer import frame
+from web.responses.output.formatter import frame
 from web.responses.stored.ending import store_ended
 from web.storage.items import encoded
 from web.storage.store import StoreFailed
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
     from web.detached.event_log import EventLog
     from web.detached.hang_up import Followed
-    from web.responses.conversion import ParsedResponse
+    from web.generation.asked import Asked
+    from web.responses.output.envelope import ResponseOptions
     from web.responses.stored.archive import Archive
     from web.responses.stored.conversations import Turn
 
@@ -49,7 +52,7 @@ class Making:
     headers: Mapping[str, str] = HEADERS
 
     def __init__(
-        self, parsed: ParsedResponse, archive: Archive | None, keep_alive: float, turn: Turn | None = None
+        self, parsed: Asked[ResponseOptions], archive: Archive | None, keep_alive: float, turn: Turn | None = None
     ) -> None:
         self._parsed = parsed
         self._archive = archive
@@ -63,9 +66,9 @@ class Making:
         for event in self._events.opening():
             _tell(log, event)
         self.begun = self._events.response()
-        if not self._parsed.background:
+        if not self._parsed.options.background:
             return None
-        given = await encoded(self._parsed.input)
+        given = await encoded(self._parsed.options.input)
         if self._archive is None or not await self._archive.save(self._parsed, self.begun, given, live=True):
             return StoreFailed("The response cannot be stored, as one in the background has to be.")
         return None
@@ -80,15 +83,17 @@ class Making:
             if silence.cancelled_caught:
                 _tell(log, self._events.in_progress())
             elif backlog.error is not None:
-                self._events.fail(failure(backlog.error))
+                self._events.fail(failure(Problem.of(backlog.error)))
+            elif isinstance(event, Failed):
+                self._events.fail(failure(Problem.of(event.error)))
             else:
-                for made in self._events.of(event):
+                for made in self._events.of(event, self._events.parts.of(event)):
                     _tell(log, made)
             backlog.hold(log.held + len(self._events))
 
     def fail(self) -> None:
         """Let the response end with an error of the server's own."""
-        self._events.fail(internal_failure())
+        self._events.fail(failure(INTERNAL))
 
     async def end(self, log: EventLog) -> None:
         """Store the response, however it ended, and then tell its end."""

@@ -13,7 +13,8 @@ from web.bodies.strict_model import parse_model
 
 if TYPE_CHECKING:
     from runtime.chat.conversation import Conversation, Turn
-    from web.anthropic.parse import MessagesRequest
+    from web.anthropic.answers.message import MessageOptions
+    from web.generation.asked import Asked
 
 Json = dict[str, Any]
 
@@ -58,6 +59,6 @@ def turns(*messages: Json, **fields: object) -> list[Turn]:
     return list(conversation(*messages, **fields).turns)
 
 
-def asked(**fields: object) -> MessagesRequest:
+def asked(**fields: object) -> Asked[MessageOptions]:
     """Return the request of a body with these fields."""
     return parse_messages(json.dumps(HI | fields).encode(), model())

@@ -21,7 +21,8 @@ from web.openai.completions.parse import parse_completion
 if TYPE_CHECKING:
     from runtime.chat.conversation import Conversation
     from runtime.loading.served import ServedModel
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 JOB = completion()
 
@@ -37,7 +38,7 @@ class Parsers:
         self._changed = threading.Condition()
         self._go: set[int] = set()
 
-    def __call__(self, raw: bytes, model: ServedModel, most: int) -> ParsedRequest:
+    def __call__(self, raw: bytes, model: ServedModel, most: int) -> Asked[ResponseOptions]:
         """Parse a body, which takes until it is let go."""
         with self._changed:
             self.threads.add(threading.get_ident())

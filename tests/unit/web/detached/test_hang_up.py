@@ -56,7 +56,7 @@ async def scene(bounds: RunBounds = BOUNDS, **control: Any) -> AsyncIterator[Sce
     async with AsyncExitStack() as stack:
         runs = await stack.enter_async_context(open_runs(as_engine(engine), bounds))
         reader = stack.enter_context(ExitStack())
-        run = await runs.start(asked.request, StreamMaker(asked.writer(), 1e9), ExitStack(), reader)
+        run = await runs.start(asked.request, StreamMaker(asked.formatter(), 1e9), ExitStack(), reader)
         yield Scene(runs, run, await engine.next_request(), reader)
         stack.callback(runs.close)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 async def begin(runs: Runs, keep: float | None = None, place: ExitStack | None = None) -> Run:
     asked = completion(stream=True, cede={"on_disconnect": "detach", "keep_s": keep})
-    return await runs.start(asked.request, StreamMaker(asked.writer(), 1e9), place or ExitStack())
+    return await runs.start(asked.request, StreamMaker(asked.formatter(), 1e9), place or ExitStack())
 
 
 @pytest.mark.parametrize(("keep", "kept"), [(None, 300), (7.5, 7.5), (0, 0)])
@@ -67,7 +67,7 @@ async def test_a_fault_in_what_makes_an_answer_costs_no_other(monkeypatch: pytes
     async with open_runs(as_engine(engine), RunBounds(4, 100.0, 10**6)) as runs:
         other = await begin(runs)
         asked = completion(stream=True, cede={"on_disconnect": "detach"})
-        writer = asked.writer()
+        writer = asked.formatter()
         monkeypatch.setattr(writer, "write", lambda event: 1 / 0)
         run = await runs.start(asked.request, StreamMaker(writer, 1e9), ExitStack())
         await run.ended.wait()
@@ -83,7 +83,7 @@ async def test_one_that_grows_too_large_is_given_up_alone(stream: bool) -> None:
     engine.unread = type(engine.unread)(each=4000)
     async with open_runs(as_engine(engine), RunBounds(4, 100.0, 10**6)) as runs:
         asked = completion(stream=stream, cede={"on_disconnect": "detach"})
-        maker: Maker = StreamMaker(asked.writer(), 1e9) if stream else WholeMaker(lambda: asked.collector(100))
+        maker: Maker = StreamMaker(asked.formatter(), 1e9) if stream else WholeMaker(lambda: asked.formatter(100))
         run = await runs.start(asked.request, maker, ExitStack())
         await run.ended.wait()
         assert CancelReason.STALLED_READER in (await engine.next_request()).cancels

@@ -13,7 +13,7 @@ from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import fill, finished, say, token
 from web.bodies.json_encoding import iter_json
-from web.infill.answers import InfillBuilder, InfillOptions, InfillWriter
+from web.infill.answers import InfillFormatter, InfillOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ LOGPROBS = TokenLogprobs(-0.5, ((65, -0.5), (66, -1.0)))
 
 
 def streamed(events: Sequence[Event], options: InfillOptions = OPTIONS) -> list[dict[str, Any]]:
-    writer = InfillWriter(options)
+    writer = InfillFormatter(options)
     data = b"".join(piece for event in events for piece in writer.write(event))
     if not writer.failed:
         assert writer.finished
@@ -35,7 +35,7 @@ def streamed(events: Sequence[Event], options: InfillOptions = OPTIONS) -> list[
 
 
 def whole(events: Sequence[Event], options: InfillOptions = OPTIONS) -> dict[str, Any]:
-    builder = InfillBuilder(options, 64)
+    builder = InfillFormatter(options, 64)
     fill(builder, events)
     made: dict[str, Any] = json.loads(b"".join(iter_json(builder.result())))
     return made

@@ -15,10 +15,11 @@ from web.infill.fim import parse_fim
 from web.infill.schemas import FimBody
 
 if TYPE_CHECKING:
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 
-def asked(tokenizer: InfillTokenizer | None = None, **fields: Any) -> ParsedRequest:  # noqa: ANN401
+def asked(tokenizer: InfillTokenizer | None = None, **fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401
     served = model(tokenizer=tokenizer or InfillTokenizer())
     return parse_fim(json.dumps({"model": "codestral", "prompt": "a"} | fields).encode(), served)
 

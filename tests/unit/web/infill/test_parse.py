@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,13 +11,17 @@ from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import BOS, InfillTokenizer
 from tests.fakes.engine import CONTEXT, model
 from tests.unit.web.bounds import unbounded
-from web.infill.parse import InfillRequest, parse_infill
+from web.infill.parse import parse_infill
 from web.infill.schemas import InfillBody
+
+if TYPE_CHECKING:
+    from web.generation.asked import Asked
+    from web.infill.answers import InfillOptions
 
 SERVED = model(tokenizer=InfillTokenizer(), eos_token_ids=(9,))
 
 
-def asked(**fields: Any) -> InfillRequest:  # noqa: ANN401
+def asked(**fields: Any) -> Asked[InfillOptions]:  # noqa: ANN401
     body = {"input_prefix": "a", "input_suffix": "b"} | fields
     return parse_infill(json.dumps(body).encode(), SERVED)
 

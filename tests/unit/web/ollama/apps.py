@@ -6,32 +6,33 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tests.fakes.engine import model as fake_model
-from web.ollama.asked import OllamaRequest
+from web.generation.asked import Asked
 from web.ollama.chat import parse_chat
 from web.ollama.generate import parse_generate
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
+    from web.ollama.answers.objects import AnswerOptions
 
 HELLO: dict[str, Any] = {"model": "bytes", "messages": [{"role": "user", "content": "hi"}]}
 
 
-def chat(model: ServedModel | None = None, /, **fields: Any) -> OllamaRequest:  # noqa: ANN401
+def chat(model: ServedModel | None = None, /, **fields: Any) -> Asked[AnswerOptions]:  # noqa: ANN401
     """What a chat's body with these fields asks for, beside one message unless given."""
     asked = parse_chat(json.dumps(HELLO | fields).encode(), model or fake_model())
-    assert isinstance(asked, OllamaRequest)
+    assert isinstance(asked, Asked)
     return asked
 
 
-def generate(model: ServedModel | None = None, /, **fields: Any) -> OllamaRequest:  # noqa: ANN401
+def generate(model: ServedModel | None = None, /, **fields: Any) -> Asked[AnswerOptions]:  # noqa: ANN401
     """What a body of `/api/generate` with these fields asks for, beside a prompt unless given."""
     body = {"model": "bytes", "prompt": "hi"} | fields
     asked = parse_generate(json.dumps(body).encode(), model or fake_model())
-    assert isinstance(asked, OllamaRequest)
+    assert isinstance(asked, Asked)
     return asked
 
 
-def prompt_text(asked: OllamaRequest) -> str:
+def prompt_text(asked: Asked[AnswerOptions]) -> str:
     """The one prompt of a request, where a token is a byte."""
     (ids,) = asked.request.prompts
     return bytes(token_id for token_id in ids if token_id < 256).decode()

@@ -17,7 +17,8 @@ from web.openai.completions.parse import parse_completion
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 # --- understood -------------------------------------------------------------------------------------------
 
@@ -176,7 +177,7 @@ def test_two_names_of_one_field_are_refused_because_only_one_would_count(first: 
 
 
 @pytest.mark.parametrize("make", [chat, completion])
-def test_bad_words_are_banned_at_the_beginning_and_behind_a_space(make: Callable[..., ParsedRequest]) -> None:
+def test_bad_words_are_banned_at_the_beginning_and_behind_a_space(make: Callable[..., Asked[ResponseOptions]]) -> None:
     words = make(bad_words=["no", " yes", "no"]).request.sampling.bad_words
     assert words == tuple(tuple(text.encode()) for text in ("no", " no", " yes"))
 

@@ -26,7 +26,8 @@ from web.openai.completions.schema import CompletionBody
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 ENDPOINTS = (ChatBody, CompletionBody, MessagesBody, CountBody)
 OLLAMA = (web.ollama.schemas.ChatBody, web.ollama.schemas.GenerateBody)
@@ -94,7 +95,7 @@ def test_the_walk_finds_what_has_no_bound(kind: Any, said: str) -> None:  # noqa
 
 MESSAGE = {"role": "user", "content": "hi"}
 PART = {"type": "text", "text": "hi"}
-PLACES: list[tuple[str | None, Callable[[Json], ParsedRequest]]] = [
+PLACES: list[tuple[str | None, Callable[[Json], Asked[ResponseOptions]]]] = [
     (None, lambda more: completion(**more)),
     (None, lambda more: chat(**more)),
     ("stream_options", lambda more: chat(stream=True, stream_options=more)),
@@ -105,7 +106,7 @@ PLACES: list[tuple[str | None, Callable[[Json], ParsedRequest]]] = [
 
 @pytest.mark.parametrize(("param", "ask"), PLACES)
 def test_fields_that_nobody_knows_are_bounded_wherever_they_are(
-    param: str | None, ask: Callable[[Json], ParsedRequest]
+    param: str | None, ask: Callable[[Json], Asked[ResponseOptions]]
 ) -> None:
     few: Json = {f"x{number}": 0 for number in range(limits.MAX_UNKNOWN_FIELDS)}
     ask(few)

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from quart.typing import TestClientProtocol
 
-    from web.responses.conversion import ParsedResponse
+    from web.generation.asked import Asked
+    from web.responses.output.envelope import ResponseOptions
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ STRICT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 LAST = ("response.completed", "response.incomplete", "response.failed")
 
 
-def ask(**fields: Any) -> ParsedResponse:  # noqa: ANN401
+def ask(**fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401
     """The request of a body with these fields, beside an input unless given."""
     served = model(context_length=CONTEXT)
     return prepare(read_body(json.dumps({"input": "hi"} | fields).encode(), served), History(), served)

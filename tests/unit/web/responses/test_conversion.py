@@ -130,5 +130,5 @@ def test_a_response_that_is_continued_comes_first_without_its_instructions() -> 
         b"<system>now</system><user>a</user><assistant>b</assistant><assistant>b</assistant><user>c</user><assistant>"
     )
     assert bytes(prepared.request.prompts[0]) == shown
-    reference, own = prepared.input
+    reference, own = prepared.options.input
     assert (reference["id"], own["id"]) == ("m", f"msg_{prepared.options.key}_i1")

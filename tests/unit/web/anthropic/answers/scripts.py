@@ -12,9 +12,8 @@ from pydantic import BaseModel, TypeAdapter
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from tests.fakes.engine import fill, finished, token
+from web.anthropic.answers.formatter import MessageFormatter
 from web.anthropic.answers.message import MessageOptions
-from web.anthropic.answers.message_builder import MessageBuilder
-from web.anthropic.answers.stream import MessageStream
 from web.bodies.json_encoding import iter_json
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def events(script: Parts, end: Finished | None = None) -> list[Event]:
 
 def streamed(script: Parts, end: Finished | None = None, **more: Any) -> list[Json]:  # noqa: ANN401
     """Return the events that a client is sent, each of which fits the official client's models."""
-    writer = MessageStream(options(script, **more))
+    writer = MessageFormatter(options(script, **more))
     written = b"".join(piece for event in events(script, end) for piece in writer.write(event))
     assert writer.finished
     return checked(written + writer.closing())
@@ -77,7 +76,7 @@ def checked(written: bytes) -> list[Json]:
 
 def whole(script: Parts, end: Finished | None = None, **more: Any) -> Json:  # noqa: ANN401
     """Return the message that a client is sent, which fits the official client's model."""
-    builder = MessageBuilder(options(script, **more), PAGE)
+    builder = MessageFormatter(options(script, **more), PAGE)
     fill(builder, events(script, end))
     message: Json = json.loads(b"".join(iter_json(builder.result())))
     nothing_unknown(Message.model_validate(message, strict=True))

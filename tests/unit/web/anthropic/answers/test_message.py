@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from actors.core.generation import FinishReason
+from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
-from runtime.chat.parts import ReasoningPart, TextPart
+from runtime.chat.parts import Part, ReasoningPart, TextPart
 from tests.fakes.engine import finished
-from tests.unit.web.anthropic.answers.scripts import CALL, Parts, streamed, whole
-from web.anthropic.answers.message import LeadingBlanks
+from tests.unit.web.anthropic.answers.scripts import CALL, Parts, events, options, streamed, whole
+from web.anthropic.answers.message import MessageParts
 
 SAID: Parts = [[TextPart("a")], []]
 STOPPED = replace(finished(), stop_string="###")
@@ -60,9 +60,15 @@ def test_an_answer_that_was_cut_short_says_by_whom() -> None:
     assert "cede" not in whole(SAID)
 
 
+def parts_of(said: Parts) -> list[list[Part]]:
+    parts = MessageParts(options(said), whole_calls=False)
+    return [parts.of(event) for event in events(said) if not isinstance(event, Failed)]
+
+
 def test_blanks_are_held_until_a_text_follows() -> None:
-    blanks = LeadingBlanks()
-    assert [blanks.push(text) for text in ("", " ", "\n", "a")] == ["", "", "", " \na"]
-    assert blanks.push(" ") == ""
-    blanks.drop()
-    assert blanks.push("b") == "b"
+    said: Parts = [[TextPart("")], [TextPart(" ")], [TextPart("\n")], [TextPart("a")], [TextPart(" ")], [*CALL], []]
+    assert parts_of(said) == [[], [], [], [TextPart(" \na")], [TextPart(" ")], CALL, []]
+
+
+def test_blanks_before_a_call_are_forgotten() -> None:
+    assert parts_of([[TextPart(" ")], CALL, [TextPart("b")], []]) == [[], CALL, [TextPart("b")], []]

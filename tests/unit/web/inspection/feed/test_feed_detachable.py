@@ -38,7 +38,7 @@ async def test_what_happens_to_one_is_told_and_counted(autojump_clock: MockClock
             completion(stream=True, cede=DETACHED),
         )
         with feed.watched() as viewer, ExitStack() as reader:
-            run = await runs.start(asked.request, StreamMaker(asked.writer(), 1e9), ExitStack(), reader)
+            run = await runs.start(asked.request, StreamMaker(asked.formatter(), 1e9), ExitStack(), reader)
             await run.ended.wait()
             with run.reading():
                 (shown,) = state(as_engine(engine), runs, None)["detachable"]
@@ -61,7 +61,7 @@ async def test_a_key_sees_its_own(autojump_clock: MockClock) -> None:
     async with open_runs(as_engine(engine), BOUNDS) as runs:
         asked = completion(stream=True, cede=DETACHED)
         with ExitStack() as reader:
-            run = await runs.start(asked.request, StreamMaker(asked.writer(), 1e9), ExitStack(), reader)
+            run = await runs.start(asked.request, StreamMaker(asked.formatter(), 1e9), ExitStack(), reader)
             await run.ended.wait()
             assert state(as_engine(engine), runs, ANN)["detachable"] == []
             assert len(state(as_engine(engine), runs, None)["detachable"]) == 1

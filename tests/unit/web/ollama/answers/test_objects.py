@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from web.bodies.json_encoding import iter_json
-from web.ollama.answers.objects import ContextIds, message_shape, response_shape, timestamp
+from runtime.chat.parts import CallStart
+from web.bodies.json_encoding import RawJson, iter_json
+from web.ollama.answers.objects import ContextIds, call_object, message_shape, response_shape, timestamp
 
 
 def test_the_ids_of_a_prompt_and_its_answer() -> None:
@@ -27,3 +28,18 @@ def test_the_endpoints_show_the_same_in_shapes_of_their_own() -> None:
     }
     assert response_shape("a", "b", [{}]) == {"response": "a", "thinking": "b", "tool_calls": [{}]}
     assert response_shape("", None, ()) == {"response": ""}
+
+
+def test_each_call_is_an_object_with_an_id_of_its_own() -> None:
+    made = [
+        call_object("ollama-1", CallStart(0, "add"), RawJson('{"a": 1,\n"b": [2]}')),
+        call_object("ollama-1", CallStart(1, "now"), RawJson("{}")),
+    ]
+    lines = [b"".join(iter_json(call)) for call in made]
+    assert not any(b"\n" in line for line in lines)
+    calls = [json.loads(line) for line in lines]
+    assert [call["function"] for call in calls] == [
+        {"index": 0, "name": "add", "arguments": {"a": 1, "b": [2]}},
+        {"index": 1, "name": "now", "arguments": {}},
+    ]
+    assert len({call["id"] for call in calls}) == 2

@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import FinishReason
 from tests.fakes.engine import events_of, finished
-from web.openai.answers.chunks import ChunkWriter
+from web.openai.answers.formatter import CompletionFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actors.core.generation import Event, Finished
     from actors.core.receipts import CancelReason
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 
-def written(parsed: ParsedRequest, *events: Any) -> list[Any]:  # noqa: ANN401
+def written(parsed: Asked[ResponseOptions], *events: Any) -> list[Any]:  # noqa: ANN401
     """Return the chunks that these events become."""
-    writer = ChunkWriter(parsed.options, parsed.format)
+    writer = CompletionFormatter(parsed.options)
     chunks = chunks_of(writer, events)
     return events_of(chunks + writer.closing() if writer.finished else chunks)
 
 
-def chunks_of(writer: ChunkWriter, events: Iterable[Event]) -> bytes:
+def chunks_of(writer: CompletionFormatter, events: Iterable[Event]) -> bytes:
     """Return the bytes that these events become."""
     return b"".join(piece for event in events for piece in writer.write(event))
 

@@ -12,7 +12,8 @@ from tests.fakes.engine import BOS, chat, completion, events_of, finished, token
 from web.bodies.json_encoding import iter_json
 
 if TYPE_CHECKING:
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 A = TokenScore(TokenLogprobs(-0.5, ((ord("a"), -0.5), (ord("b"), -1.0))), 1)
 B = TokenScore(TokenLogprobs(-2.0, ((ord("a"), -0.25), (ord("c"), -1.5))), 5)
@@ -25,8 +26,8 @@ EVENTS: list[Progress] = [
 BODY: dict[str, Any] = {"prompt": "ab", "max_tokens": 1, "logprobs": 1, "echo": True}
 
 
-def whole(parsed: ParsedRequest) -> Any:  # noqa: ANN401
-    builder = parsed.collector(16)
+def whole(parsed: Asked[ResponseOptions]) -> Any:  # noqa: ANN401
+    builder = parsed.formatter(16)
     for event in EVENTS:
         builder.add(event)
     return json.loads(b"".join(iter_json(builder.result())))
@@ -48,8 +49,10 @@ def test_an_echoed_prompt_has_log_probabilities_the_first_of_them_null() -> None
 
 def test_a_stream_adds_up_to_the_whole_answer() -> None:
     parsed = completion(**BODY, stream=True)
-    writer = parsed.writer()
-    data = b"".join(b"".join(writer.write(event)) for event in EVENTS) + writer.closing()
+    writer = parsed.formatter()
+    closing = writer.closing()
+    assert isinstance(closing, bytes)
+    data = b"".join(b"".join(writer.write(event)) for event in EVENTS) + closing
     *chunks, done = events_of(data)
     assert done == "[DONE]"
     choices = [choice for chunk in chunks for choice in chunk["choices"]]

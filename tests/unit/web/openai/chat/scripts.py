@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from runtime.chat.conversation import Conversation
     from runtime.chat.parts import Part
-    from web.openai.requests import ParsedRequest, Settings
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
+    from web.openai.requests import Settings
 
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 SHELL = {"type": "custom", "custom": {"name": "shell"}}
@@ -63,7 +65,7 @@ class ScriptedChat(Chat):
         return ChatPrompt("hi", ScriptedParser, Grammar(GrammarKind.REGEX, ".*"))
 
 
-def scripted(settings: Settings | None = None, **fields: Any) -> ParsedRequest:  # noqa: ANN401
+def scripted(settings: Settings | None = None, **fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401
     """Return the job of a chat body with these fields, beside one message unless given."""
     body = {"messages": [{"role": "user", "content": "hi"}]} | fields
     return parse_chat(json.dumps(body).encode(), model(chat=ScriptedChat()), settings=settings)

@@ -10,7 +10,7 @@ import pytest
 
 from actors.core.generation import Finished
 from actors.core.receipts import CancelReason
-from tests.fakes.engine import TIMINGS, fill, say, token
+from tests.fakes.engine import TIMINGS, fill, finished, say, token
 from tests.unit.web.openai.answers.streams import choices, cut_short, written
 from tests.unit.web.openai.chat.scripts import SHELL, WEATHER, scripted
 from web.bodies.json_encoding import iter_json
@@ -18,14 +18,15 @@ from web.openai.requests import Settings
 
 if TYPE_CHECKING:
     from actors.core.generation import Event
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 CALLS = ("think:hm", "call:weather", 'args:{"city"', 'args:: "Rome"}', "end", "call:shell", "args:ls -l", "end")
 
 
-def whole(parsed: ParsedRequest, *events: Event) -> Any:  # noqa: ANN401
+def whole(parsed: Asked[ResponseOptions], *events: Event) -> Any:  # noqa: ANN401
     """Return the response that these events become."""
-    collector = parsed.collector(1 << 14)
+    collector = parsed.formatter(1 << 14)
     fill(collector, events)
     return json.loads(b"".join(iter_json(collector.result())))
 
@@ -98,7 +99,7 @@ def test_who_was_cancelled_is_told_in_a_word_that_clients_know_and_in_ours() -> 
 
 
 def test_a_sign_of_life_is_of_a_choice_that_has_not_ended() -> None:
-    writer = scripted(stream=True, n=2).writer()
+    writer = scripted(stream=True, n=2).formatter()
     assert json.loads(writer.keep_alive()[6:])["choices"][0]["index"] == 0  # before the first token
     for event in say("a"):
         list(writer.write(event))
@@ -110,6 +111,13 @@ def test_the_usage_so_far_is_in_every_chunk_for_those_who_ask() -> None:
     parsed = scripted(stream=True, stream_options={"continuous_usage_stats": True})
     counts = [chunk["usage"]["completion_tokens"] for chunk in written(parsed, *say("a", "b"))[:-1]]
     assert counts == [0, 1, 2, 2]
+
+
+def test_the_usage_so_far_is_that_of_all_tokens_also_beside_text_that_was_held_back() -> None:
+    parsed = scripted(stream=True, stream_options={"continuous_usage_stats": True})
+    chunks = written(parsed, token("a"), token(""), finished(text="b", tokens=2))[:-1]
+    assert [chunk["usage"]["completion_tokens"] for chunk in chunks] == [0, 1, 2, 2, 2]
+    assert "".join(choice["delta"].get("content", "") for choice in choices(chunks)) == "ab"
 
 
 def test_a_prediction_is_drafted_from_and_accounted_for() -> None:

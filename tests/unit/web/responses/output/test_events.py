@@ -16,15 +16,15 @@ from runtime.errors import QueueFull, StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import fill, finished, say, token
 from tests.unit.web.responses.asking import Json, as_json, ask, check_stream, read_events, rebuilt
-from web.responses.output.collector import ResponseCollector
-from web.responses.output.writer import ResponseWriter
+from web.responses.output.formatter import ResponseFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Event
     from runtime.chat.parts import Part
-    from web.responses.conversion import ParsedResponse
+    from web.generation.asked import Asked
+    from web.responses.output.envelope import ResponseOptions
 
 TOOLS = [
     {"type": "function", "name": "f", "parameters": {"type": "object"}},
@@ -71,15 +71,15 @@ class MarkedParser:
         return ()
 
 
-def parsed(**fields: object) -> ParsedResponse:
+def parsed(**fields: object) -> Asked[ResponseOptions]:
     """A request whose output is in the made-up format; no chat format of the fake model's has tools."""
     made = ask(**fields)
     return replace(made, options=replace(made.options, parser=MarkedParser, custom=frozenset("c")))
 
 
-def streamed(asked: ParsedResponse, events: Sequence[Event]) -> list[Json]:
+def streamed(asked: Asked[ResponseOptions], events: Sequence[Event]) -> list[Json]:
     """The whole stream for these events of the engine's."""
-    writer = ResponseWriter(asked.options)
+    writer = ResponseFormatter(asked.options)
     data = writer.opening()
     for event in events:
         data += b"".join(writer.write(event))
@@ -89,9 +89,9 @@ def streamed(asked: ParsedResponse, events: Sequence[Event]) -> list[Json]:
     return read_events(data)
 
 
-def whole(asked: ParsedResponse, events: Sequence[Event]) -> Json:
+def whole(asked: Asked[ResponseOptions], events: Sequence[Event]) -> Json:
     """The response for these events of the engine's, as one that is sent whole."""
-    collector = ResponseCollector(asked.options)
+    collector = ResponseFormatter(asked.options)
     fill(collector, events)
     return as_json(collector.result())
 
@@ -197,7 +197,7 @@ def test_a_failure_has_what_there_is(error: StepFailed, code: str) -> None:
 
 
 def test_an_error_of_the_server_itself_does_not_tell_what_it_was() -> None:
-    writer = ResponseWriter(ask().options)
+    writer = ResponseFormatter(ask().options)
     data = writer.opening() + b"".join(writer.write(token("a"))) + writer.fail_internally()
     response = check_stream(read_events(data))
     assert response["error"]["message"] == "The server failed to answer; its log says why."
@@ -210,7 +210,7 @@ def test_nothing_said_is_no_item() -> None:
 
 
 def test_signs_of_life_are_events_with_numbers_of_their_own() -> None:
-    writer = ResponseWriter(ask().options)
+    writer = ResponseFormatter(ask().options)
     data = writer.opening() + writer.keep_alive() + b"".join(writer.write(token("a"))) + writer.keep_alive()
     data += b"".join(writer.write(finished())) + b"".join(writer.closing())
     events = read_events(data)
@@ -284,12 +284,13 @@ def test_a_call_of_a_tool_in_a_namespace_has_both_names_apart() -> None:
     assert (custom["type"], custom["namespace"], custom["name"]) == ("custom_tool_call", "m", "c")
     assert response["tools"] == [space]
     again = ask(tools=[space], input=[{"role": "user", "content": "hi"}, function, custom])
-    assert [item["namespace"] for item in again.input[1:]] == ["m", "m"]
+    assert [item["namespace"] for item in again.options.input[1:]] == ["m", "m"]
 
 
 def test_what_is_held_is_told() -> None:
     held: list[int] = []
-    writer = ResponseWriter(ask().options, held.append)
+    writer = ResponseFormatter(ask().options)
+    writer.hold = held.append
     for text in ("ab", "cde"):
         list(writer.write(token(text)))
     assert held == [2, 5]

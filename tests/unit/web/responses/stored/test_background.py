@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from web.detached.run import Run
-    from web.responses.conversion import ParsedResponse
+    from web.generation.asked import Asked
+    from web.responses.output.envelope import ResponseOptions
 
 KEEP_ALIVE = 10.0
 
@@ -52,7 +53,7 @@ async def running(
             yield background, archive
 
 
-def owned(parsed: ParsedResponse, owner: str | None) -> ParsedResponse:
+def owned(parsed: Asked[ResponseOptions], owner: str | None) -> Asked[ResponseOptions]:
     """A request, asked by the key of that name."""
     return replace(parsed, request=replace(parsed.request, owner=owner))
 
@@ -224,13 +225,13 @@ async def test_what_another_process_was_making_has_failed() -> None:
         async with open_runs(as_engine(FakeEngine([])), RunBounds(4, 1e3, 0)) as runs:
             background = BackgroundResponses(runs, archive, 1e3)
             _, snapshot = await background.start(owned(parsed, "alice"), ExitStack())
-            await archive.save(owned(parsed, "alice"), snapshot, await encoded(parsed.input), live=True)
+            await archive.save(owned(parsed, "alice"), snapshot, await encoded(parsed.options.input), live=True)
             await archive.close_interrupted()  # as the next process does
             stored = json.loads(await archive.load(parsed.request.id, "alice"))
             assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
             assert not await store.live(Kind.RESPONSE)
             seen = await archive.items_seen(parsed.request.id, "alice", PageAsked(10, ascending=True, after=None))
-            assert [json.loads(item.body) for item in seen.items] == parsed.input
+            assert [json.loads(item.body) for item in seen.items] == parsed.options.input
 
 
 async def test_when_it_has_ended_its_place_is_left_and_what_it_was_made_of_is_gone() -> None:

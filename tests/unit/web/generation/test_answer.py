@@ -1,4 +1,4 @@
-"""A stream and its copy: the stream goes on whatever becomes of the copy, and only a whole answer is kept."""
+"""An answer that is streamed and gathered at once: the stream goes on whatever becomes of what is gathered."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ from actors.core.generation import Failed
 from actors.generating.unread import Unread
 from runtime.errors import StepFailed
 from tests.fakes.engine import chat, say, token
-from web.generation.keeping import KeepingWriter
+from web.bodies.json_encoding import iter_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Event
     from actors.generating.unread import Backlog
+    from web.generation.answer import Formatter
 
 ASKED = chat(stream=True)
 
 
-class Kept:
-    """What was given to be stored."""
-
-    def __init__(self) -> None:
-        self.answers: list[str] = []
-
-    async def __call__(self, content: bytes) -> None:
-        """Note an answer."""
-        self.answers.append(json.loads(content)["choices"][0]["message"]["content"])
+def kept(formatter: Formatter) -> str | None:
+    """What is there to be stored."""
+    if not formatter.is_whole:
+        return None
+    said: str = json.loads(b"".join(iter_json(formatter.result())))["choices"][0]["message"]["content"]
+    return said
 
 
-def streamed(events: Sequence[Event], backlog: Backlog) -> tuple[KeepingWriter, str]:
-    """Return a writer that has written these events, and what it said."""
-    writer = KeepingWriter(ASKED.writer(), ASKED.collector(64), backlog)
+def streamed(events: Sequence[Event], backlog: Backlog) -> tuple[Formatter, str]:
+    """Return a formatter that has written these events, and what it said."""
+    writer = ASKED.formatter(64)
+    writer.hold, backlog.on_cut = backlog.hold, writer.cut
     data = b"".join(piece for event in events for piece in writer.write(event))
     if writer.finished:
         closing = writer.closing()
@@ -45,40 +44,35 @@ def streamed(events: Sequence[Event], backlog: Backlog) -> tuple[KeepingWriter, 
 
 
 async def test_what_is_kept_is_what_was_streamed() -> None:
-    kept, unread = Kept(), Unread()
+    unread = Unread()
     with unread.backlog("copy") as backlog:
         writer, said = streamed(say("a", "bc"), backlog)
         assert unread.statistics().bytes > 0
-        await writer.keep(kept)
-        assert kept.answers == [said] == ["abc"]
+        assert kept(writer) == said == "abc"
 
 
 @pytest.mark.parametrize("cut_after", [0, 1, 2])
 async def test_a_copy_that_takes_too_much_is_given_up_and_the_stream_goes_on(cut_after: int) -> None:
-    events, kept, unread = say("a", "b" * 50, "c"), Kept(), Unread()
+    events, unread = say("a", "b" * 50, "c"), Unread()
     with unread.backlog("copy") as backlog:
         writer, _ = streamed(events[:cut_after], backlog)
         backlog.on_cut and backlog.on_cut(StepFailed("the ledger cuts it"))
         said = b"".join(piece for event in events[cut_after:] for piece in writer.write(event))
         assert (writer.finished, writer.failed) == (True, False)
         assert b'"c"' in said
-        await writer.keep(kept)
-    assert kept.answers == []
+        assert kept(writer) is None
 
 
 async def test_the_ledger_cuts_the_copy_alone() -> None:
-    kept, unread = Kept(), Unread(each=40)
+    unread = Unread(each=40)
     with unread.backlog("copy") as backlog:
         writer, said = streamed(say("a", "b" * 50, "c"), backlog)
-        await writer.keep(kept)
-    assert (said, kept.answers) == ("a" + "b" * 50 + "c", [])
+    assert (said, kept(writer)) == ("a" + "b" * 50 + "c", None)
     assert (unread.statistics().cut, unread.statistics().bytes) == (1, 0)
 
 
 async def test_nothing_is_kept_of_an_answer_that_failed() -> None:
-    kept = Kept()
     with Unread().backlog("copy") as backlog:
         writer, said = streamed([token("a"), Failed(0, StepFailed("no"))], backlog)
         assert (writer.failed, said) == (True, "a")
-        await writer.keep(kept)
-    assert kept.answers == []
+        assert kept(writer) is None

@@ -28,7 +28,7 @@ from tests.unit.web.openai.answers.streams import choices
 from web.app import create_app
 from web.bodies.event_stream import MAX_EVENTS, EventStream
 from web.limits import Limits
-from web.openai.answers.chunks import DONE, ChunkWriter
+from web.openai.answers.formatter import DONE, CompletionFormatter
 
 if TYPE_CHECKING:
     import pytest
@@ -123,7 +123,7 @@ async def test_tokens_without_text_are_taken_with_others_in_between(autojump_clo
     parsed = completion(stream=True)
     request = Counting(parsed.request)
     request.emit(*[token("") for _ in range(9 * MAX_EVENTS)], finished(text="held back"))
-    writer = ChunkWriter(parsed.options, parsed.format)
+    writer = CompletionFormatter(parsed.options)
     stream = EventStream(cast("Request", request), writer, 10, trio.lowlevel.checkpoint, Limits().write_bytes)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)

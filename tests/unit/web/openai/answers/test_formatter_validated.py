@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actors.core.generation import Event
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import ResponseOptions
 
 TWO = [*say("a", "b"), *say("c", index=1)]
 LOGPROBS = TokenLogprobs(-0.5, ((98, -0.5), (99, -1.5)))
@@ -50,9 +51,9 @@ TEXTS: dict[str, tuple[dict[str, Any], Sequence[Event]]] = {
 }
 
 
-def whole(parsed: ParsedRequest, events: Sequence[Event]) -> bytes:
+def whole(parsed: Asked[ResponseOptions], events: Sequence[Event]) -> bytes:
     """Return the JSON of the response that these events become."""
-    collector = parsed.collector(1 << 14)
+    collector = parsed.formatter(1 << 14)
     fill(collector, events)
     return b"".join(iter_json(collector.result()))
 
@@ -80,7 +81,7 @@ def test_streamed_chats(name: str, options: dict[str, bool] | None) -> None:
     parsed = scripted(**fields, stream=True, stream_options=options)
     *chunks, done = written(parsed, *events)
     assert done == "[DONE]"
-    alive = json.loads(parsed.writer().keep_alive().removeprefix(b"data: "))
+    alive = json.loads(parsed.formatter().keep_alive().removeprefix(b"data: "))
     read = [ChatCompletionChunk.model_validate(chunk, strict=True) for chunk in [alive, *chunks]]
     assert {chunk.id for chunk in read} == {parsed.request.id}
     assert any(choice.finish_reason for chunk in read for choice in chunk.choices)
@@ -101,7 +102,7 @@ def test_streamed_completions(name: str) -> None:
     fields, events = TEXTS[name]
     parsed = completion(**fields, stream=True, stream_options=USAGE)
     *chunks, _ = written(parsed, *events)
-    alive = json.loads(parsed.writer().keep_alive().removeprefix(b"data: "))
+    alive = json.loads(parsed.formatter().keep_alive().removeprefix(b"data: "))
     unfinished = 0
     for chunk in [alive, *chunks]:
         for choice in chunk["choices"]:

@@ -8,7 +8,7 @@ from actors.core.generation import FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, TextPart
 from tests.fakes.engine import fill, finished
 from tests.unit.web.anthropic.answers.scripts import EVERYTHING, PAGE, events, options, whole
-from web.anthropic.answers.message_builder import MessageBuilder
+from web.anthropic.answers.formatter import MessageFormatter
 from web.bodies.json_encoding import iter_json
 
 
@@ -30,7 +30,7 @@ def test_two_calls_have_different_ids_and_each_answer_its_own() -> None:
 def test_arguments_are_shown_as_they_were_written() -> None:
     numbers = '{"n": 12345678901234567890123, "x": 1e400, "deep": ' + "[" * 5_000 + "]" * 5_000 + "}"
     answer: list[list[Part]] = [[CallStart(0, "t"), CallArguments(0, numbers), CallEnd(0)], []]
-    builder = MessageBuilder(options(answer), PAGE)
+    builder = MessageFormatter(options(answer), PAGE)
     fill(builder, events(answer))
     assert numbers.encode() in b"".join(iter_json(builder.result()))
 
@@ -48,7 +48,7 @@ def test_a_broken_call_is_no_call_but_text(arguments: str, reason: FinishReason)
 
 
 def test_it_knows_how_much_it_holds() -> None:
-    builder = MessageBuilder(options(EVERYTHING), PAGE)
+    builder = MessageFormatter(options(EVERYTHING), PAGE)
     sizes = []
     for event in events(EVERYTHING):
         fill(builder, [event])

@@ -23,7 +23,7 @@ from tests.unit.web.anthropic.answers.scripts import (
     streamed,
     whole,
 )
-from web.anthropic.answers.stream import PING, MessageStream
+from web.anthropic.answers.formatter import PING, MessageFormatter
 
 ENDS = ["message_delta", "message_stop"]
 
@@ -120,7 +120,7 @@ def test_a_call_that_was_cut_off_ends_its_block() -> None:
 
 
 def test_a_ping_comes_after_the_beginning_which_comes_once() -> None:
-    writer = MessageStream(options([[TextPart("a")], []]))
+    writer = MessageFormatter(options([[TextPart("a")], []]))
     silent = writer.keep_alive()
     assert types(checked(silent)) == ["message_start", "ping"]
     assert writer.keep_alive() == PING == b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -130,7 +130,7 @@ def test_a_ping_comes_after_the_beginning_which_comes_once() -> None:
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_an_error_is_an_event_and_the_last(begun: bool) -> None:
-    writer = MessageStream(options([[TextPart("a")], []]))
+    writer = MessageFormatter(options([[TextPart("a")], []]))
     written = b"".join(writer.write(token("0"))) if begun else b""
     written += b"".join(writer.write(Failed(0, QueueTimeout("late"))))
     assert checked(written)[-1] == {
@@ -143,10 +143,10 @@ def test_an_error_is_an_event_and_the_last(begun: bool) -> None:
 
 
 def test_an_error_of_the_servers_own_says_nothing_of_itself(caplog: pytest.LogCaptureFixture) -> None:
-    writer = MessageStream(options([]))
+    writer = MessageFormatter(options([]))
     assert checked(writer.fail_internally())[0]["error"]["type"] == "api_error"
     assert writer.failed
-    writer = MessageStream(options([]))
+    writer = MessageFormatter(options([]))
     list(writer.write(Failed(0, StepFailed("broken"))))
     assert caplog.messages == ["StepFailed: broken"]
 

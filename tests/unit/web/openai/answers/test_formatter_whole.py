@@ -14,24 +14,23 @@ from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import chat, completion, fill, finished, token
 from tests.unit.web.openai.answers.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
-from web.openai.answers.format import WholeAnswer
-from web.openai.answers.response_builder import ResponseBuilder
+from web.openai.answers.formatter import CompletionFormatter
 from web.openai.answers.usage import UsageCounter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Event
-    from web.openai.answers.format import Json
-    from web.openai.requests import ParsedRequest
+    from web.generation.asked import Asked
+    from web.openai.answers.format import Json, ResponseOptions
 
 
 PAGE = 1000
 
 
-def in_one_piece(parsed: ParsedRequest, events: Sequence[Event]) -> Json:
+def in_one_piece(parsed: Asked[ResponseOptions], events: Sequence[Event]) -> Json:
     """The response object as it was made before it came in pieces."""
-    options, format, tally = parsed.options, parsed.format, UsageCounter(parsed.options)
+    options, format, tally = parsed.options, parsed.options.format, UsageCounter(parsed.options)
     shown = []
     for index in range(options.choices):
         mine = [event for event in events if event.index == index and not isinstance(event, Failed)]
@@ -41,9 +40,7 @@ def in_one_piece(parsed: ParsedRequest, events: Sequence[Event]) -> Json:
         text = (options.echo[index] if options.echo else "") + "".join(
             event.text for event in mine if isinstance(event, Token | Finished)
         )
-        choice: Json = {"index": index, "logprobs": None, "finish_reason": end.reason} | format.message(
-            WholeAnswer(text, bool(text))
-        )
+        choice: Json = {"index": index, "logprobs": None, "finish_reason": end.reason} | format.message(text, None, [])
         if options.logprobs:
             choice["logprobs"] = format.logprobs(tokens, options.tokenizer, 0)
         if options.token_ids:
@@ -80,11 +77,11 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("parsed", [*CHATS, *TEXTS])
-def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: ParsedRequest) -> None:
+def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: Asked[ResponseOptions]) -> None:
     draw = random.Random(parsed.options.choices)
     for _ in range(10):
         events = said(draw, parsed.options.choices, parsed.request.sampling.logprobs)
-        answer = ResponseBuilder(parsed.options, parsed.format, PAGE)
+        answer = CompletionFormatter(parsed.options, PAGE)
         fill(answer, events)
         data = b"".join(iter_json(answer.result()))
         expected = in_one_piece(parsed, events)
@@ -94,7 +91,7 @@ def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: ParsedRequest) ->
 
 def test_its_length_is_that_of_what_it_holds() -> None:
     parsed = chat(logprobs=True, top_logprobs=20, return_token_ids=True, n=2)
-    answer = ResponseBuilder(parsed.options, parsed.format, PAGE)
+    answer = CompletionFormatter(parsed.options, PAGE)
     fill(answer, said(random.Random(1), 2, 20))
     data = b"".join(iter_json(answer.result()))
     assert 0 <= len(data) - len(answer) < 1500, "all but the frame"
@@ -103,7 +100,7 @@ def test_its_length_is_that_of_what_it_holds() -> None:
 def test_the_best_of_several_generations_become_choices() -> None:
     """By the mean log-probability of a token: a long text is not worse than a short one."""
     parsed = completion(prompt=[[1], [2]], n=1, best_of=2)
-    builder = parsed.collector(1 << 14)
+    builder = parsed.formatter(1 << 14)
     said = [("ab", (-1, -1)), ("cde", (-0.5, -0.7, -0.9)), ("f", (-2,)), ("g", (-3,))]
     for index, (text, logprobs) in enumerate(said):
         for char, logprob in zip(text, logprobs, strict=True):

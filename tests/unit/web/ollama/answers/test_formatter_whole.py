@@ -9,9 +9,8 @@ from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import fill, finished, say, token
 from tests.unit.web.ollama.answers.parsers import options
 from web.bodies.json_encoding import iter_json
-from web.ollama.answers.builder import AnswerBuilder
+from web.ollama.answers.formatter import AnswerFormatter
 from web.ollama.answers.objects import response_shape
-from web.ollama.answers.writer import LineWriter
 
 if TYPE_CHECKING:
     from actors.core.generation import Event
@@ -21,7 +20,7 @@ PAGE = 16
 
 
 def built(asked: AnswerOptions, *events: Event) -> dict[str, Any]:
-    builder = AnswerBuilder(asked, PAGE)
+    builder = AnswerFormatter(asked, PAGE)
     fill(builder, events)
     whole: dict[str, Any] = json.loads(b"".join(iter_json(builder.result())))
     return whole
@@ -30,7 +29,7 @@ def built(asked: AnswerOptions, *events: Event) -> dict[str, Any]:
 def test_it_says_what_the_stream_says() -> None:
     events = say("?h", "?m", "(add", ',{"a": 1}', ")", "Hel", "lo")
     whole = built(options(), *events)
-    writer = LineWriter(options())
+    writer = AnswerFormatter(options())
     written = b"".join(piece for event in events for piece in writer.write(event)) + writer.closing()
     lines = [json.loads(line) for line in written.splitlines()]
     messages = [line["message"] for line in lines]
@@ -56,7 +55,7 @@ def test_a_text_with_its_ids_and_log_probabilities() -> None:
 
 
 def test_its_length_is_the_bytes_that_it_holds() -> None:
-    builder = AnswerBuilder(options(context="7"), PAGE)
+    builder = AnswerFormatter(options(context="7"), PAGE)
     lengths = [len(builder)]
     for event in say("a", "?b", "(add", ',{"a": 1}', ")"):
         fill(builder, [event])
