@@ -21,7 +21,7 @@ logger = logging.getLogger("cede.engine")
 
 
 class CancelReason(enum.StrEnum):
-    """Who ended a generation before it was done, or what."""
+    """Reason why a generation ended before it was done."""
 
     DISCONNECT = "client_disconnect"
     DEADLINE = "deadline"

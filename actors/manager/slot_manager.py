@@ -230,12 +230,12 @@ class SlotManager:
 
     @property
     def lost(self) -> str | None:
-        """Why no step can run; None while steps can."""
+        """Return why no step can run; None while steps can."""
         return ENDED if self._mailbox.is_closed else self._recovery.lost
 
     @property
     def counts(self) -> StepCounts:
-        """What ran since the start; not to be changed."""
+        """Counts of what ran since the start; not to be changed."""
         return self._counts
 
     @property

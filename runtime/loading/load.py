@@ -50,7 +50,7 @@ SMALL_MODEL = 64 * 2**20  # bytes of weights
 
 
 def adapts_threads(options: LoadOptions) -> bool:
-    """Whether steps may use fewer threads while other programs want the processor.
+    """Return whether steps may use fewer threads while other programs want the processor.
 
     Ranks that compute together all use the same number: they have to round alike.
     """
