@@ -152,8 +152,12 @@ class ReceiptLog:
         self.add(receipt)
         logger.info(
             "request %s/%d cancelled: %s in %s, %s kept, %d wasted",
-            *(receipt.request_id, receipt.index, receipt.reason, receipt.phase),
-            *(counted(receipt.kept_tokens, "token"), receipt.wasted_tokens),
+            receipt.request_id,
+            receipt.index,
+            receipt.reason,
+            receipt.phase,
+            counted(receipt.kept_tokens, "token"),
+            receipt.wasted_tokens,
             extra=asdict(receipt),
         )
         return receipt

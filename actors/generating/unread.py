@@ -91,7 +91,8 @@ class Unread:
     def _give_up(self, backlog: Backlog, error: AnswersUnread | AnswerTooLarge) -> None:
         logger.warning(
             "%s: cut, with %s that its reader had not taken",
-            *(backlog.name, format_size(backlog.held)),
+            backlog.name,
+            format_size(backlog.held),
             extra={"request_id": backlog.request_id},
         )
         self._cut += 1

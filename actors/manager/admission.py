@@ -278,7 +278,7 @@ class Admission:
         return True
 
     def _is_late(self, waiting: _Waiting, victims: Collection[HoldRecord] = ()) -> bool:
-        """Return whether one leaves the queue, as its first token cannot come in time once these are parked for it."""
+        """Return whether one leaves the queue, as its first token would come too late with these parked for it."""
         if waiting.parked is not None or (late := self._punctual.complaint(waiting.ticket, victims)) is None:
             return False
         waiting.ticket.note_cancel()  # it leaves the queue itself

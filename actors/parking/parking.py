@@ -113,7 +113,9 @@ class Parking:
         candidates = [record for record in self._holds if self._can_be_parked(record)]
         extents = self._table.extents
         return choose(
-            *(candidates, priority, before),
+            candidates,
+            priority,
+            before,
             is_enough=lambda freed: bool(extents.grantable([promise], freed)),
         )
 

@@ -86,7 +86,7 @@ class ExtentCounts:
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """Contents of a shelf: how many tokens' KV, from which position of the arena on, in a place of how many."""
+    """Contents of a shelf: how many tokens' KV, and where in the arena it lies."""
 
     id: int
     tokens: int
