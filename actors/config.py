@@ -1,4 +1,4 @@
-"""How the engine shares its device.  Torch is not imported: the command line reads the options here before it does."""
+"""Options for how the engine shares its device.  Torch is not imported: the command line reads them first."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,7 +10,7 @@ from runtime.units import MIB
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """How the engine shares its device; the fields with an `Option` say themselves what they are.
+    """Options for how the engine shares its device; the fields with an `Option` say themselves what they are.
 
     Attributes:
         slots: sequences that can run at a time; the model's KV has room for as many.

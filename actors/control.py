@@ -1,4 +1,4 @@
-"""What a request says of its own fate: plain frozen data.  The defaults are what a request gets that says nothing."""
+"""Control of a request over its own fate: plain frozen data.  The defaults are for a request that says nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Control:
 
     @property
     def outlives_client(self) -> bool:
-        """Whether the request may go on, for however short a time, when its client has gone."""
+        """Return whether the request may go on, for however short a time, when its client has gone."""
         return self.on_disconnect != "cancel" or bool(self.grace_s)
 
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 def client_disconnect() -> CancelReason:
-    """What a cancel from outside a request means, unless the opener knows better."""
+    """Return what a cancel from outside a request means, unless the opener knows better."""
     return CancelReason.DISCONNECT
 
 
@@ -104,7 +104,7 @@ class Engine:
 
     @property
     def most_generations(self) -> int:
-        """How many one request can have: as many as the slots and the queue hold."""
+        """Return how many one request can have: as many as the slots and the queue hold."""
         return self.config.slots + self.config.queue
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ class Engine:
 
     @property
     def costs(self) -> StepCosts:
-        """What steps take on this device, as learnt so far; to be read only."""
+        """Cost of steps on this device, as learnt so far; to be read only."""
         return self._manager.costs
 
     def slots(self) -> Iterator[SlotStatus]:

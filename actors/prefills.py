@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Prefills:
-    """How far the generations of a request are that may be asked to read their prompts and do no more.
+    """Progress of a request's generations that may be asked to read their prompts and do no more.
 
     Attributes:
         wanted: whether nothing else is wanted of them any more.

@@ -102,17 +102,17 @@ class Request:
 
     @property
     def id(self) -> str:
-        """That of the request, and of the response."""
+        """Id of the request, and of the response."""
         return self.asked.id
 
     @property
     def is_warm(self) -> bool:
-        """Whether it reads its prompt ahead of time, while nobody else has work."""
+        """Return whether it reads its prompt ahead of time, while nobody else has work."""
         return self.asked.control.warm
 
     @property
     def has_work(self) -> bool:
-        """Whether one of its generations has not ended, whoever still reads the answer."""
+        """Return whether one of its generations has not ended, whoever still reads the answer."""
         return not all(ticket.ended.is_set for ticket in self._tickets)
 
     # --- for the client's side ----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class Request:
         self.cancel(CancelReason.STALLED_READER)
 
     def status(self) -> RequestStatus:
-        """This request as a frozen snapshot."""
+        """Return this request as a frozen snapshot."""
         parks = [self._manager.parks_of(ticket) for ticket in self._tickets]
         return RequestStatus(
             id=self.id,
@@ -285,7 +285,7 @@ class Request:
         self._buffer.put(last)
 
     def _cancel_reason(self, index: int) -> CancelReason:
-        """Why the cancel that is now unwinding came."""
+        """Return why the cancel that is now unwinding came."""
         if self._reason is None:
             if self._scope.cancel_called:  # nobody called cancel(), so it was the deadline
                 self._reason = CancelReason.DEADLINE
@@ -298,7 +298,7 @@ class Request:
 
 
 class Stopwatch:
-    """When a generation came, was granted its slot, drew its first token and its last, on Trio's clock."""
+    """Times at which a generation came, was granted its slot, drew its first token and its last, on Trio's clock."""
 
     def __init__(self) -> None:
         self._came = trio.current_time()
@@ -319,7 +319,7 @@ class Stopwatch:
         self._done = trio.current_time()
 
     def seconds(self) -> Seconds:
-        """How long it was in each part of its life, if it ends now or is done."""
+        """Return how long it was in each part of its life, if it ends now or is done."""
         now = trio.current_time() if self._done is None else self._done
         granted = now if self._granted is None else self._granted
         first_token = now if self._first_token is None else self._first_token

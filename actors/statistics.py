@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationStatistics:
-    """What drafting has brought since the start.
+    """Counts of drafting since the start.
 
     Attributes:
         draft_steps, draft_rows: run on the drafter; some rows only read what was missed.

@@ -36,7 +36,7 @@ class Range:
     whole: bool = False
 
     def __contains__(self, value: object) -> bool:
-        """Whether `value` is a number of the right kind and within the bounds; a truth value is no number."""
+        """Return whether `value` is a number of the right kind and within the bounds; a truth value is no number."""
         if isinstance(value, bool) or not isinstance(value, int if self.whole else int | float):
             return False
         return self.least <= value <= self.most and not (self.above and value == self.least)
@@ -62,7 +62,7 @@ POSITIVE = Range(0, math.inf, above=True)
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is to be known of an option beside its type and default.
+    """Description of an option beside its type and default.
 
     Attributes:
         help: what it does, in a sentence or two.

@@ -1,4 +1,4 @@
-"""Who may change a piece of state: the one task that owns it."""
+"""Ownership of state: the one task that may change it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TaskOwner:
 
     @property
     def is_current(self) -> bool:
-        """Whether the current task owns the state."""
+        """Return whether the current task owns the state."""
         try:
             return trio.lowlevel.current_task() is self._task
         except RuntimeError:  # outside of Trio

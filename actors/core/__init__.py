@@ -1,4 +1,4 @@
-"""What all actors share: the life of a generation, its slot, its figures, and what passes between tasks.
+"""Types that all actors share: the life of a generation, its slot, its figures, and what passes between tasks.
 
 Everybody in `actors` may use it; it rests on `runtime` alone, and imports neither Trio's scheduling beyond events nor
 torch.  What changes something here is the slot manager's to call (`runtime.ownership`).

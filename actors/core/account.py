@@ -1,4 +1,4 @@
-"""What one generation's work adds up to: a ledger while it holds a slot, a frozen account at its end."""
+"""Accounting of one generation's work: a ledger while it holds a slot, a frozen account at its end."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Ledger:
 
     @property
     def parks(self) -> int:
-        """How often it was parked."""
+        """Number of times that it was parked."""
         return self._parks
 
     @property
@@ -87,7 +87,7 @@ class Ledger:
 
     @property
     def computed_at(self) -> Sequence[tuple[int, int]]:
-        """Where these rows are: from one position to another, as they were computed."""
+        """Ranges of these rows: from one position to another, as they were computed."""
         return self._computed_at
 
     def note_step(self, result: SegmentResult, rows: int) -> None:
@@ -119,12 +119,12 @@ class Ledger:
         self._cached -= tokens
 
     def note_parked(self) -> None:
-        """It has left its slot to another."""
+        """Note that it has left its slot to another."""
         self._owner.check()
         self._parks += 1
 
     def note_back(self, seconds: float) -> None:
-        """It has been parked for so long, and is no more."""
+        """Note that it has been parked for so long, and is no more."""
         self._owner.check()
         self._parked_seconds += seconds
 

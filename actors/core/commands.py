@@ -1,4 +1,4 @@
-"""What actors ask of the slot manager: frozen commands, which its task alone applies."""
+"""Commands from actors to the slot manager: frozen data, which its task alone applies."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Submit:
 
     @property
     def is_bulk(self) -> bool:
-        """Whether it may be served in part: a prompt, or what a drafter has missed."""
+        """Return whether it may be served in part: a prompt, or what a drafter has missed."""
         return self.phase is State.PREFILL or (self.phase is State.DRAFT and len(self.token_ids) > CATCH_UP)
 
 

@@ -1,4 +1,4 @@
-"""What a step of a model takes, learnt from the steps that ran.
+"""Cost of a model's step, learnt from the steps that ran.
 
 The planner sizes prompt chunks by it, and a request's draft length is chosen by it; both only read.  All that is learnt
 comes from one clock, the executor's, read before a step is handed to the device and after its results are back: that is
@@ -33,7 +33,7 @@ class StepCostModel:
 
     @property
     def knows_chunks(self) -> bool:
-        """Whether a step with rows of prompts was seen."""
+        """Return whether a step with rows of prompts was seen."""
         return self._chunks.known
 
     def observe(self, rows: int, chunk: int, depth: float, seconds: float) -> None:
@@ -56,7 +56,7 @@ class StepCostModel:
         self._chunks.observe(chunk, depth, for_chunk / chunk)
 
     def seconds(self, rows: int, chunk: int = 0, depth: float = 0.0) -> float | None:
-        """What a step takes; None before one of its kind was seen.  Arguments as in `observe`.
+        """Return what a step takes; None before one of its kind was seen.  Arguments as in `observe`.
 
         Rows of prompts count as other rows until a step that had some was seen.
         """
@@ -65,7 +65,7 @@ class StepCostModel:
         return self._steps.seconds(rows + chunk)
 
     def chunk_row_seconds(self, depth: float) -> float:
-        """What each row of a prompt behind `depth` positions adds to a step; needs `knows_chunks`."""
+        """Return what each row of a prompt behind `depth` positions adds to a step; needs `knows_chunks`."""
         return self._chunks.seconds(depth)
 
     def _without_chunk(self, rows: int) -> float:

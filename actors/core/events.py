@@ -1,4 +1,4 @@
-"""What an `Observer` is told: a frozen dataclass for each of its hooks.
+"""Events that an `Observer` is told: a frozen dataclass for each of its hooks.
 
 Nothing of the engine's own goes out with an event, so a listener may keep it.  Times are seconds on the executor's
 clock.  A position counts tokens from the start of a sequence; rows are positions that a step computes.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ActorStage(enum.StrEnum):
-    """What the task of a generation does now."""
+    """Stage that the task of a generation is at."""
 
     WAITING = "waiting"  # for the grant of a slot
     RESTORING = "restoring"  # waits while cached KV is moved into its slot

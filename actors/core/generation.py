@@ -1,4 +1,4 @@
-"""What a client asks, and what it is told: plain frozen data, shared by the actors and the web layer.
+"""Requests of clients, and the events they are told: plain frozen data, shared by the actors and the web layer.
 
 One `GenerationRequest` is one HTTP request.  It may hold several *generations* (prompts x n), each with an index, a
 ticket, a hold and an actor of its own; they share the request's id, cancel scope and buffer.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class FinishReason(enum.StrEnum):
-    """Why a generation ended; the values are what the OpenAI API shows."""
+    """Reason why a generation ended; the values are what the OpenAI API shows."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -102,7 +102,7 @@ class GenerationRequest:
 
     @property
     def reuses_kv(self) -> bool:
-        """Whether KV that was computed earlier may serve the prompts: it has no states for what they are to give."""
+        """Return whether KV of earlier requests may serve the prompts: it has no states for what they are to give."""
         return self.cache_prompt and not self.outputs.needs_all_rows
 
 
@@ -131,7 +131,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class PromptScored:
-    """How likely some tokens of the prompt are; those of all such events, in order, are the whole prompt.
+    """Scores of some tokens of the prompt; those of all such events, in order, are the whole prompt.
 
     Attributes:
         index: of the generation.

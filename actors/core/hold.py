@@ -1,4 +1,4 @@
-"""What an actor has of the slot manager: a ticket while it waits in the queue, then a hold on a slot."""
+"""Handles that an actor has of the slot manager: a ticket while it waits in the queue, then a hold on a slot."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 
 class Manager(Protocol):
-    """What tickets and holds need of the slot manager."""
+    """Interface of the slot manager that tickets and holds need."""
 
     @property
     def observers(self) -> Observers:
-        """Are told."""
+        """Observers of the engine."""
 
     def now(self) -> float:
         """Now, on the executor's clock."""
@@ -48,12 +48,12 @@ class Manager(Protocol):
         """The first position that the drafter has not read and can read."""
 
     def neighbours(self, hold: Hold) -> int:
-        """How many others generate tokens now, and so have rows in most steps."""
+        """Return how many others generate tokens now, and so have rows in most steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """How important a generation is, and what is known of its work before it begins.
+    """Importance of a generation, and what is known of its work before it begins.
 
     Attributes:
         priority: the lower, the earlier; those of one number are a class.
@@ -141,12 +141,12 @@ class Ticket:
 
     @property
     def is_warm(self) -> bool:
-        """Whether its prompt is read ahead of time, while nobody else has work."""
+        """Return whether its prompt is read ahead of time, while nobody else has work."""
         return self.control.warm
 
     @property
     def is_due(self) -> bool:
-        """Whether all places have been left that it waits for."""
+        """Return whether all places have been left that it waits for."""
         return all(place.is_left for place in (*self.succeeds, *self.after))
 
     def note_cancel(self) -> None:
@@ -173,7 +173,7 @@ class Ticket:
 
 
 class Figures(Protocol):
-    """What an actor may see of its hold's ledger."""
+    """Figures of its hold's ledger that an actor may see."""
 
     @property
     def cached(self) -> int:
@@ -225,7 +225,7 @@ class Hold:
 
     @property
     def request_id(self) -> str:
-        """Of the request that the generation belongs to."""
+        """Id of the request that the generation belongs to."""
         return self.ticket.request_id
 
     @property
@@ -245,7 +245,7 @@ class Hold:
 
     @property
     def neighbours(self) -> int:
-        """How many others generate tokens now, and so have rows in most steps."""
+        """Return how many others generate tokens now, and so have rows in most steps."""
         return self.ticket.manager.neighbours(self)
 
     def turn_to(self, stage: ActorStage) -> None:

@@ -1,4 +1,4 @@
-"""What the slot manager knows of those who hold a slot."""
+"""Records that the slot manager has of those who hold a slot."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def device_lost(why: str) -> DeviceLost:
-    """What a client is told, each with an error of its own: one that is raised in two tasks mixes up their stacks."""
+    """Return the error for one client: one that is raised in two tasks mixes up their stacks."""
     return DeviceLost(f"{why}; please send the request again")
 
 
@@ -63,7 +63,7 @@ class HoldRecord:
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """State in its life."""
         return self._life.state
 
     @property
@@ -78,12 +78,12 @@ class HoldRecord:
 
     @property
     def priority(self) -> int:
-        """How important it is: the lower, the earlier."""
+        """Priority: the lower, the earlier."""
         return self._priority
 
     @property
     def is_warm(self) -> bool:
-        """Whether it reads its prompt ahead of time, while nobody else has work."""
+        """Return whether it reads its prompt ahead of time, while nobody else has work."""
         return self.hold.ticket.is_warm
 
     @property
@@ -93,37 +93,37 @@ class HoldRecord:
 
     @property
     def pending(self) -> Submit | KVCommand | None:
-        """What its actor waits for."""
+        """Command that its actor waits for."""
         return self._pending
 
     @property
     def runs_alone(self) -> bool:
-        """Whether its rows were in a step that raised: each of those runs alone, so that only the culprit fails."""
+        """Return whether its rows were in a step that raised: each of those runs alone, so only the culprit fails."""
         return self._runs_alone
 
     @property
     def reads_anew(self) -> bool:
-        """Whether what was cached of its prompt is under suspicion, so that it is read without."""
+        """Return whether what was cached of its prompt is under suspicion, so that it is read without."""
         return self._reads_anew
 
     @property
     def may_reuse(self) -> bool:
-        """Whether the next slot may be one that has KV of its sequence: its own before it was parked, or any cached."""
+        """Return whether its next slot may have KV of its sequence: its own, of before it was parked, or cached."""
         return self.hold.kept > 0 or (self.hold.ticket.reuse and not self._reads_anew)
 
     @property
     def has_leaders(self) -> bool:
-        """Whether somebody was reading what this prompt shares when the slot was granted."""
+        """Return whether somebody was reading what this prompt shares when the slot was granted."""
         return bool(self._leaders)
 
     @property
     def leaders(self) -> tuple[Leader, ...]:
-        """Those, for whoever listens."""
+        """Leaders, for whoever listens."""
         return tuple(Leader(*leader.key, shared) for leader, shared in self._leaders)
 
     @property
     def led_by(self) -> list[HoldRecord]:
-        """Those of them that are still reading it: it is read once, then copied."""
+        """Leaders that are still reading it: it is read once, then copied."""
         return [
             leader
             for leader, shared in self._leaders
@@ -132,7 +132,7 @@ class HoldRecord:
 
     @property
     def is_led(self) -> bool:
-        """Whether somebody is still reading it."""
+        """Return whether somebody is still reading it."""
         return bool(self.led_by)
 
     # --- changes, by the manager's task ------------------------------------------------------------------------------
@@ -146,12 +146,12 @@ class HoldRecord:
         self._life.take(event)
 
     def ask(self, command: Submit | KVCommand) -> None:
-        """Its actor waits for this from now on."""
+        """Note that its actor waits for this from now on."""
         self._owner.check()
         self._pending = command
 
     def clear_pending(self) -> None:
-        """Its actor waits for nothing any more: it has its answer, or has left."""
+        """Note that its actor waits for nothing any more: it has its answer, or has left."""
         self._owner.check()
         self._pending, self._runs_alone = None, False
 
@@ -161,7 +161,7 @@ class HoldRecord:
         self._priority = LEAST_IMPORTANT
 
     def run_alone(self) -> None:
-        """Its rows were in a step that raised."""
+        """Note that its rows were in a step that raised."""
         self._owner.check()
         self._runs_alone = True
 
@@ -219,7 +219,7 @@ class HoldRecord:
         ]
 
     def follow_nobody(self) -> None:
-        """They have read what is shared, or will not."""
+        """Note that they have read what is shared, or will not."""
         self._owner.check()
         self._leaders.clear()
 
@@ -233,7 +233,7 @@ class HoldRecord:
             self.clear_pending()
 
     def loss(self) -> DeviceLost:
-        """What the actor of a lost hold is told, whatever it asks for."""
+        """Return the error that the actor of a lost hold gets, whatever it asks for."""
         return device_lost(self._why_lost)
 
     def close(self, event: Event, slot_freed_at: float) -> Account:
@@ -257,7 +257,7 @@ class Holds:
         self._records: dict[GenerationKey, HoldRecord] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._records)
 
     def __iter__(self) -> Iterator[HoldRecord]:
@@ -265,11 +265,11 @@ class Holds:
         return iter(self._records.values())
 
     def get(self, key: GenerationKey) -> HoldRecord | None:
-        """That of a generation; None if it holds nothing."""
+        """Return that of a generation; None if it holds nothing."""
         return self._records.get(key)
 
     def of(self, hold: Hold) -> HoldRecord:
-        """That of a hold that has not ended."""
+        """Return that of a hold that has not ended."""
         return self._records[hold.ticket.key]
 
     def add(self, ticket: Ticket, slot: SlotView, life: Life, granted: int = 0) -> HoldRecord:

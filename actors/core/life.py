@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class State(enum.StrEnum):
-    """Where a generation is; `GET /v1/requests` and `GET /slots` show these words."""
+    """State of a generation; `GET /v1/requests` and `GET /slots` show these words."""
 
     QUEUED = "queued"
     PARKED = "parked"  # waits for a slot again, which a more important one has, with all that it has computed
@@ -31,7 +31,7 @@ PHASES = frozenset({State.PREFILL, State.DECODE, State.DRAFT, State.VERIFY})
 
 
 class Event(enum.StrEnum):
-    """What can happen to a generation."""
+    """Event in the life of a generation."""
 
     GRANTED = "is granted a slot"
     PARKED = "leaves its slot to a more important one"
@@ -100,7 +100,7 @@ _PLANNED = {
 
 
 def state_after(state: State, event: Event) -> State:
-    """Where an event leads to.
+    """Return the state that an event leads to.
 
     Raises:
         IllegalTransition: it cannot happen in that state.

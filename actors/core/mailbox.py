@@ -32,11 +32,11 @@ class Mailbox:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody reads it any more."""
+        """Return whether nobody reads it any more."""
         return self._refuse is not None
 
     def __len__(self) -> int:
-        """How many commands are unread."""
+        """Return how many commands are unread."""
         return len(self._for_queue) + len(self._for_slots)
 
     def post(self, command: Command) -> None:

@@ -126,7 +126,7 @@ class Observer:
         """Rows that a step computed are valid now."""
 
     def verified(self, event: Committed) -> None:
-        """Of rows that are valid now, some were drafts: told before `committed`."""
+        """Hear that of rows that are valid now some were drafts: before `committed`."""
 
     def invalidated(self, event: Invalidated) -> None:
         """A slot's KV was given up, whether its generation goes on or not."""
@@ -224,7 +224,7 @@ class Observers:
                 self._remove(observer)
 
     def __contains__(self, observer: Observer) -> bool:
-        """Whether it is told of events; false for one that has raised."""
+        """Return whether it is told of events; false for one that has raised."""
         return any(other is observer for other in self._all)
 
     def tell(self, hook: Hook[EventT], event: EventT) -> None:

@@ -21,7 +21,7 @@ logger = logging.getLogger("cede.engine")
 
 
 class CancelReason(enum.StrEnum):
-    """Who ended a generation before it was done, or what."""
+    """Reason why a generation ended before it was done."""
 
     DISCONNECT = "client_disconnect"
     DEADLINE = "deadline"
@@ -152,8 +152,12 @@ class ReceiptLog:
         self.add(receipt)
         logger.info(
             "request %s/%d cancelled: %s in %s, %s kept, %d wasted",
-            *(receipt.request_id, receipt.index, receipt.reason, receipt.phase),
-            *(counted(receipt.kept_tokens, "token"), receipt.wasted_tokens),
+            receipt.request_id,
+            receipt.index,
+            receipt.reason,
+            receipt.phase,
+            counted(receipt.kept_tokens, "token"),
+            receipt.wasted_tokens,
             extra=asdict(receipt),
         )
         return receipt

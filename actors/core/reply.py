@@ -25,7 +25,7 @@ class Reply(Generic[T]):
 
     @property
     def is_set(self) -> bool:
-        """Whether the answer has come."""
+        """Return whether the answer has come."""
         return self._answer is not None
 
     @property

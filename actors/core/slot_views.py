@@ -1,4 +1,4 @@
-"""What others than the slot table see of a slot, and what it would cost to grant a free one: pure figures."""
+"""Views of a slot for others than the slot table, and the cost of granting a free one: pure figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Session: TypeAlias = tuple[str | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where KV came from that is moved into a slot.
+    """Origin of KV that is moved into a slot.
 
     Attributes:
         trial: the blocks that it came from, over which no step has run.
@@ -42,7 +42,7 @@ NOT_RESTORED = Provenance()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Resident:
-    """What a slot holds, and where that came from.
+    """Contents of a slot, and where they came from.
 
     Attributes:
         tokens: whose KV it is.
@@ -59,7 +59,7 @@ class Resident:
     private: bool = False
 
     def has_windows(self, block: int) -> bool:
-        """Whether the layers with rings still have all rows of that block, by its number."""
+        """Return whether the layers with rings still have all rows of that block, by its number."""
         return block * BLOCK_TOKENS >= self.windows_from
 
 
@@ -72,19 +72,19 @@ class SlotView(Protocol):
 
     @property
     def origin(self) -> int:
-        """Where position 0 of its sequence lies in the arena of KV."""
+        """Position where position 0 of its sequence lies in the arena of KV."""
 
     @property
     def capacity(self) -> int:
-        """How many positions its extent there has; 0 if it has none."""
+        """Return how many positions its extent there has; 0 if it has none."""
 
     @property
     def used(self) -> int:
-        """How many of these have something that may not be lost; blocks that wait to be kept are not known here."""
+        """Number of these with something that may not be lost; blocks that wait to be kept are not known here."""
 
     @property
     def promise(self) -> int:
-        """How many the sequence of its holder may come to need."""
+        """Return how many the sequence of its holder may come to need."""
 
     @property
     def last_used(self) -> int:
@@ -92,7 +92,7 @@ class SlotView(Protocol):
 
     @property
     def tokens(self) -> TokenChain:
-        """Those whose KV is committed; they stay after the release."""
+        """Tokens whose KV is committed; they stay after the release."""
 
     @property
     def owner(self) -> GenerationKey | None:
@@ -104,7 +104,7 @@ class SlotView(Protocol):
 
     @property
     def before(self) -> Resident | None:
-        """What it held at the last grant, which displaced some of that."""
+        """Contents at the last grant, which displaced some of that."""
 
     @property
     def trial(self) -> Sequence[BlockKey]:
@@ -120,7 +120,7 @@ class SlotView(Protocol):
 
     @property
     def suspect(self) -> bool:
-        """Whether another generation's audit has found one of those wrong."""
+        """Return whether another generation's audit has found one of those wrong."""
 
     @property
     def computed_from(self) -> int:
@@ -150,7 +150,7 @@ class SlotView(Protocol):
         """The position after the last one of which it has KV: during a round beyond the committed tokens."""
 
     def resident(self) -> Resident:
-        """What it holds now, in a copy that does not change with it."""
+        """Return what it holds now, in a copy that does not change with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What can be asked of a running process beside its engine: who held the event loop.
+"""Diagnostics of a running process beside its engine: who held the event loop.
 
 Rests on Trio alone, and on nothing else of `actors`; the server switches it on (`--watch-loop`).
 

@@ -1,4 +1,4 @@
-"""Who held the event loop, and for how long: what `actors.diagnostics.loop_watch` finds, as plain data."""
+"""Findings of `actors.diagnostics.loop_watch`: who held the event loop, and for how long."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNSEEN_SHARE = 0.5  # of a step, for which nobody could even look at it: the int
 
 
 class Cause(enum.StrEnum):
-    """Why the event loop stood still."""
+    """Cause of the event loop's standstill."""
 
     COMPUTING = "computing"
     """Its own task used the processor for longer than a step may take."""
@@ -54,7 +54,7 @@ class LoopHold:
 
 @dataclass(frozen=True, slots=True)
 class LoopStatistics:
-    """What the watch has seen since the start.
+    """Counts of the watch since the start.
 
     Attributes:
         threshold_seconds: shorter holds are not counted.
@@ -98,7 +98,7 @@ class HoldLog:
 
     @property
     def total(self) -> int:
-        """How many holds there have been."""
+        """Return how many holds there have been."""
         return sum(self._count.values())
 
     @property

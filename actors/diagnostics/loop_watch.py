@@ -51,7 +51,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What the watchdog saw of a step: where it and the other threads were, and how many seconds late it came."""
+    """Snapshot of a step by the watchdog: where it and the other threads were, and how many seconds late it came."""
 
     step: int
     where: tuple[str, ...]
@@ -169,7 +169,7 @@ class Watchdog:
         self._watch.sight = Sight(step.number, where, self._others(), late)
 
     def _others(self) -> tuple[str, ...]:
-        """Where each of the other threads is, but for those that wait for work."""
+        """Return where each of the other threads is, but for those that wait for work."""
         apart = {self._loop_thread, threading.get_ident()}
         busy = [frame for thread, frame in self._frames().items() if thread not in apart]
         return tuple(_place(frame) for frame in busy if frame.f_globals.get("__name__") not in IDLE)
@@ -215,7 +215,7 @@ async def watch_loop(watch: LoopWatch, task_status: trio.TaskStatus[None] = trio
 
 
 def _awaited(task: trio.lowlevel.Task) -> tuple[str, ...]:
-    """Where a task is that has ended its step: what it waits for, and who waits; nothing where it has ended."""
+    """Return where a task is that has ended its step: what and who waits; nothing where it has ended."""
     return _shown(reversed([frame for frame, _ in task.iter_await_frames()]))
 
 

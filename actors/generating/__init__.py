@@ -1,4 +1,4 @@
-"""What generates an answer: the actors of one request, and what they leave for its reader.
+"""Generation of an answer: the actors of one request, and what they leave for its reader.
 
 For `actors.request`; rests on `actors.core`.  Nothing here changes what the slot manager owns: the actors send commands
 by their `Hold`.

@@ -1,4 +1,4 @@
-"""What each generation of a request is made of."""
+"""Parts that each generation of a request is made of."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Assembly:
     def outputs(
         self, asked: GenerationRequest, grammar: Compiled | None
     ) -> Callable[[int, Callable[[Event], None]], Output]:
-        """What makes the output of generation i, which emits to the function given; `grammar` is the request's."""
+        """Return what makes the output of generation i, which emits to the function given."""
         params = asked.sampling
         if params.seed is None:
             params = replace(params, seed=secrets.randbits(63), reproducible=False)
@@ -83,7 +83,7 @@ class Assembly:
         return output
 
     def log(self, asked: GenerationRequest) -> RequestLog:
-        """What says how a request ended."""
+        """Return what says how a request ended."""
         spell = partial(self._model.tokenizer.decode, skip_special_tokens=False) if self._config.log_texts else None
         return RequestLog(asked, self._model.name, spell)
 

@@ -1,4 +1,4 @@
-"""What surrounds a request from its coming to its end, whatever that is."""
+"""Scope of a request from its coming to its end, whatever that is."""
 
 from __future__ import annotations
 

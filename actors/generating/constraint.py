@@ -1,4 +1,4 @@
-"""What a grammar allows one output, position by position."""
+"""Constraint of one output by a grammar, position by position."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Constraint:
 
     @property
     def holds_text(self) -> bool:
-        """Whether it says what the whole output is, and so when it may end."""
+        """Return whether it says what the whole output is, and so when it may end."""
         return self._matcher.holds_text
 
     def masks(self, drafted: Sequence[int] = ()) -> tuple[Mask, ...]:
@@ -76,7 +76,7 @@ class Constraint:
         return is_complete
 
     def is_complete(self, drafted: Sequence[int]) -> bool:
-        """Whether nothing but an end may follow the output and these."""
+        """Return whether nothing but an end may follow the output and these."""
         return self._matcher.is_complete_after(drafted)
 
     def count_valid(self, token_ids: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""How many tokens to draft: pure arithmetic on what steps take and on how often drafts are accepted.
+"""Length of drafts: pure arithmetic on what steps take and on how often drafts are accepted.
 
 A round of k drafts takes k steps of the drafter and one of the target, which reads k rows more than plain decoding
 would.  If each draft is accepted with probability a given that those before it were, the round yields
@@ -67,7 +67,7 @@ class Acceptance:
 
 @dataclass(frozen=True, slots=True)
 class _Prices:
-    """What one round takes, in seconds."""
+    """Seconds that one round takes."""
 
     rounds: list[float]  # by the number of drafts, from 0
     catch_up: float  # what the drafter has to read first, once
@@ -83,7 +83,7 @@ class _Prices:
 
 
 class DraftLength:
-    """How many tokens to draft for one request, round by round.
+    """Number of tokens to draft for one request, round by round.
 
     Args:
         fixed: always so many, instead of a measured choice (`--draft-tokens`).
@@ -103,7 +103,7 @@ class DraftLength:
         self._trying = False
 
     def next(self, target: StepCostModel, drafter: StepCostModel | None, others: int, behind: int = 0) -> int:
-        """How many tokens the next round is to draft; 0 to decode plainly.
+        """Return how many tokens the next round is to draft; 0 to decode plainly.
 
         Args:
             target: costs of the model that verifies.
@@ -151,7 +151,7 @@ class DraftLength:
         return _Prices(rounds, catch_up) if rounds else None
 
     def _may_try(self, prices: _Prices) -> bool:
-        """Whether plain decoding has gone on for long enough to bear a try that fails."""
+        """Return whether plain decoding has gone on for long enough to bear a try that fails."""
         if not self._max_drafts or self._plain_tokens < TRY_PAUSE:
             return False
         price = prices.rounds[1] - prices.rounds[0] + prices.catch_up

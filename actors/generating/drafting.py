@@ -25,13 +25,13 @@ logger = logging.getLogger("cede.engine")
 
 
 class DraftSource(Protocol):
-    """Where drafts come from."""
+    """Source of drafts."""
 
     async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
         """At most so many tokens that may follow the output."""
 
     def behind(self, hold: Hold, output: Output) -> int:
-        """How many tokens it has to read, besides the newest, before it can propose any."""
+        """Return how many tokens it has to read, besides the newest, before it can propose any."""
 
 
 class LookupSource:
@@ -124,7 +124,7 @@ class Drafting:
         self._drafter = drafter
 
     async def propose(self, hold: Hold, output: Output) -> Sequence[DraftToken]:
-        """What the target is to verify next; empty where plain decoding is faster.
+        """Return what the target is to verify next; empty where plain decoding is faster.
 
         A fault while drafting costs the rest of this generation its drafts, and nothing else.
         """

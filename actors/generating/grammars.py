@@ -27,30 +27,30 @@ class OutputMatcher(Protocol):
 
     @property
     def holds_text(self) -> bool:
-        """Whether it says what the whole output is, and so when it may end."""
+        """Return whether it says what the whole output is, and so when it may end."""
 
     @property
     def is_free(self) -> bool:
-        """Whether anything may follow from here on."""
+        """Return whether anything may follow from here on."""
 
     def accept(self, token_id: int) -> bool:
         """Take the output's next token; whether nothing but an end may follow."""
 
     def mask_after(self, token_ids: Sequence[int]) -> bytes | None:
-        """Which tokens may follow these; None where any may."""
+        """Return which tokens may follow these; None where any may."""
 
     def is_complete_after(self, token_ids: Sequence[int] = ()) -> bool:
-        """Whether nothing but an end may follow these."""
+        """Return whether nothing but an end may follow these."""
 
     def count_valid(self, token_ids: Sequence[int]) -> int:
-        """How many of these may follow."""
+        """Return how many of these may follow."""
 
     def forced(self) -> list[int]:
         """Tokens that spell the only text which may follow."""
 
 
 class Compiled(Protocol):
-    """What outputs can be held to: of `runtime.grammar.compiler`, `CompiledGrammar` or `Budgeted`."""
+    """Compiled grammar that outputs can be held to: of `runtime.grammar.compiler`, `CompiledGrammar` or `Budgeted`."""
 
     def matcher(self) -> OutputMatcher:
         """A fresh matcher, for one output."""
@@ -64,13 +64,13 @@ class Compiler(Protocol):
 
 
 class Grammars(Protocol):
-    """How grammars are compiled and masks computed."""
+    """Compiler of grammars and source of what computes masks."""
 
     async def compile(self, grammar: Grammar) -> Compiled:
         """Compile a grammar, or raise RequestError."""
 
     def masks(self) -> AbstractContextManager[MaskComputer]:
-        """What computes masks, while the scope lasts."""
+        """Yield what computes masks, while the scope lasts."""
 
 
 class InlineGrammars:
@@ -90,7 +90,7 @@ class InlineGrammars:
 
     @contextmanager
     def masks(self) -> Iterator[MaskComputer]:
-        """What computes masks, as `Grammars.masks`."""
+        """Yield what computes masks, as `Grammars.masks`."""
         yield InlineMasks()
 
 
@@ -117,7 +117,7 @@ class ThreadedGrammars:
 
     @contextmanager
     def masks(self) -> Iterator[MaskComputer]:
-        """What computes masks, as `Grammars.masks`."""
+        """Yield what computes masks, as `Grammars.masks`."""
         with MaskWorker() as worker:
             yield worker
 

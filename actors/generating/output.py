@@ -1,4 +1,4 @@
-"""What a generation has produced so far, and whether that is the end of it."""
+"""Output of a generation so far, and whether that is the end of it."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ class Output:
 
     @property
     def room(self) -> int:
-        """How many more tokens the output may have."""
+        """Return how many more tokens the output may have."""
         return self._max_tokens - len(self)
 
     @property
     def most_tokens(self) -> int:
-        """How many tokens may be drawn one after the other before it has to be asked again."""
+        """Return how many tokens may be drawn one after the other before it has to be asked again."""
         return 1 if self.masks() else self.room
 
     @property
@@ -106,15 +106,15 @@ class Output:
         return self._text.stop_found
 
     def ends_with(self, drafted: Sequence[int]) -> bool:
-        """Whether nothing would follow the output and these, of which there is at least one."""
+        """Return whether nothing would follow the output and these, of which there is at least one."""
         return drafted[-1] in self._end_ids or (self.constraint is not None and self.constraint.is_complete(drafted))
 
     def first_sample(self) -> SampleSpec | None:
-        """How the first token is to be drawn; None where the output is to have none."""
+        """Return how the first token is to be drawn; None where the output is to have none."""
         return self.next_sample() if self.room > 0 else None
 
     def next_sample(self, drafted: Sequence[int] = ()) -> SampleSpec:
-        """How the next token is to be drawn, and those that follow each of the drafted ones."""
+        """Return how the next token is to be drawn, and those that follow each of the drafted ones."""
         return SampleSpec(
             params=self._params,
             position=len(self._context),

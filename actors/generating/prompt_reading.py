@@ -1,4 +1,4 @@
-"""What a prompt gives besides KV, while it is read."""
+"""Outputs of a prompt besides KV, while it is read."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ LOGGED = SHOWN_CHARACTERS + len(LEFT_OUT)
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """How long a generation was in each part of its life; 0 where it did not get."""
+    """Seconds that a generation was in each part of its life; 0 where it did not get."""
 
     queued: float
     prefill: float
@@ -44,7 +44,7 @@ class Seconds:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a generation ended.
+    """End of a generation.
 
     Attributes:
         last: its last event.

@@ -1,4 +1,4 @@
-"""What was made for readers and not yet taken by them: who holds how much, and who is cut when it is too much.
+"""Accounting of what readers have not taken yet: who holds how much, and who is cut when it is too much.
 
 No slot waits for a reader (C6), so what it has not taken waits in memory: the events of a stream, or an answer that is
 gathered to be sent whole.  Each such place has a `Backlog` with the engine's one `Unread`.  The bound is on what is
@@ -65,7 +65,7 @@ class Unread:
         return Backlog(self, name, gathering, request_id)
 
     def statistics(self) -> UnreadStatistics:
-        """What is held now."""
+        """Return what is held now."""
         return UnreadStatistics(self._total, self._budget, len(self._holding), self._cut)
 
     def check_integrity(self) -> None:
@@ -91,7 +91,8 @@ class Unread:
     def _give_up(self, backlog: Backlog, error: AnswersUnread | AnswerTooLarge) -> None:
         logger.warning(
             "%s: cut, with %s that its reader had not taken",
-            *(backlog.name, format_size(backlog.held)),
+            backlog.name,
+            format_size(backlog.held),
             extra={"request_id": backlog.request_id},
         )
         self._cut += 1
@@ -128,7 +129,7 @@ class Backlog:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there is more to read than a reader leaves who keeps up.  Such readers are cut before all others."""
+        """Return whether more waits than a reader leaves who keeps up.  Such readers are cut before all others."""
         return not self.gathering and self.held > BEHIND
 
     def hold(self, size: int) -> None:

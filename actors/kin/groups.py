@@ -21,7 +21,7 @@ class Group:
 
 
 def is_within(name: str | None, group: str) -> bool:
-    """Whether a name is that of a group, or of one somewhere in it; None is the name of no group.
+    """Return whether a name is that of a group, or of one somewhere in it; None is the name of no group.
 
     >>> is_within("agent/search", "agent"), is_within("agents", "agent")
     (True, False)

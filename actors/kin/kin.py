@@ -1,4 +1,4 @@
-"""Who is in which group, and who takes whose place."""
+"""Registry of requests that belong together: who is in which group, and who takes whose place."""
 
 from __future__ import annotations
 

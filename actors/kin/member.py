@@ -57,7 +57,7 @@ class Member:
 
     @property
     def was_admitted(self) -> bool:
-        """Whether it has, or had, places in the queue."""
+        """Return whether it has, or had, places in the queue."""
         return bool(self._places)
 
     def succeeds(self) -> tuple[Place, ...]:

@@ -1,4 +1,4 @@
-"""Where and how KV is kept.  Torch is not imported: the command line reads the options here before it does."""
+"""Options for where and how KV is kept.  Torch is not imported: the command line reads them first."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from runtime.units import GIB, MIB
 
 @dataclass(frozen=True, slots=True)
 class TierOptions:
-    """Where KV is kept; the fields with an `Option` say themselves what they are.
+    """Tiers that KV is kept in; the fields with an `Option` say themselves what they are.
 
     Attributes:
         flush_seconds: how long the end waits for what is still to be written.
@@ -40,7 +40,7 @@ class TierOptions:
 
 @dataclass(frozen=True, slots=True)
 class CacheConfig:
-    """How KV is kept; the fields with an `Option` say themselves what they are.
+    """Options for how KV is kept; the fields with an `Option` say themselves what they are.
 
     Attributes:
         piece_bytes: KV moved between two steps at most for each request that restores, and out of slots as much again,

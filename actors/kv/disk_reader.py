@@ -28,7 +28,7 @@ logger = logging.getLogger("cede.kv")
 
 @dataclass(slots=True)
 class _Read:
-    """What one read brought, once it has ended."""
+    """Result of one read, once it has ended."""
 
     blocks: dict[BlockKey, Block] = field(default_factory=dict)
     ended: trio.Event = field(default_factory=trio.Event)
@@ -52,11 +52,11 @@ class DiskReader:
 
     @property
     def busy_threads(self) -> int:
-        """How many of the `MAX_READERS` threads read, or hang."""
+        """Return how many of the `MAX_READERS` threads read, or hang."""
         return self._threads.borrowed_tokens
 
     def answers(self) -> bool:
-        """Whether the disk may be asked: no read hangs, and none was late a short time ago."""
+        """Return whether the disk may be asked: no read hangs, and none was late a short time ago."""
         if self._ask_again_at is None:
             return True
         return not self.busy_threads and trio.current_time() >= self._ask_again_at

@@ -1,4 +1,4 @@
-"""What cancelled generations have left and nobody was served yet: which tokens, not where their KV is.
+"""Tokens that cancelled generations have left and nobody was served yet: which tokens, not where their KV is.
 
 Tokens are known by their content, as KV is: a piece of at most one block, and the key of all that comes before it.  So
 it makes no difference from where a later generation gets them, out of a slot, memory or disk.

@@ -1,4 +1,4 @@
-"""What the slot manager moves between two steps: blocks out of slots, to be kept, and cached KV into them."""
+"""Transfers between two steps: blocks out of slots, to be kept, and cached KV into them."""
 
 from __future__ import annotations
 

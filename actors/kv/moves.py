@@ -1,4 +1,4 @@
-"""What actors want moved: prefixes of other slots, cached blocks, and what an audit is to compare."""
+"""Transfers that actors ask for: prefixes of other slots, cached blocks, and what an audit is to compare."""
 
 from __future__ import annotations
 
@@ -177,12 +177,12 @@ class Moves:
         return filled if self._fills(record, filled, end) else None
 
     def _fills(self, record: HoldRecord, filled: int, end: int) -> bool:
-        """Whether a sequence can go on from `end` once rings are filled from some position on."""
+        """Return whether a sequence can go on from `end` once rings are filled from some position on."""
         rings = self._table.rings
         return rings is None or filled <= max(record.length, rings.first_needed(end))
 
     def _can_audit(self, record: HoldRecord, filled: int, end: int) -> bool:
-        """Whether the last block can be left to be computed again, and will be there to be compared."""
+        """Return whether the last block can be left to be computed again, and will be there to be compared."""
         rings = self._table.rings
         if rings is None:
             return True
@@ -203,7 +203,7 @@ class Moves:
         return rings.least_length_from(filled, end)
 
     def _has_prefix(self, record: HoldRecord, command: CopyPrefix) -> bool:
-        """Whether the source still has the prefix, from the first token on: KV depends on all before it."""
+        """Return whether the source still has the prefix, from the first token on: KV depends on all before it."""
         source = self._table.slot(command.source)
         if source.suspect or source.tokens.shared_with(record.hold.prompt) < command.end:
             return False

@@ -38,7 +38,7 @@ logger = logging.getLogger("cede.kv")
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """What the tensors of a model's blocks look like.
+    """Layout of the tensors of a model's blocks.
 
     Attributes:
         whole: the shape of one with the rows of all layers.

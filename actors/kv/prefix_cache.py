@@ -64,7 +64,7 @@ class CacheStatistics:
 
 
 class PrefixCache:
-    """What is kept of KV outside the slots, made of parts of which each has its own state.
+    """KV that is kept outside the slots, made of parts of which each has its own state.
 
     The methods concern several parts; what concerns one is asked of that part.
 
@@ -187,7 +187,7 @@ class PrefixCache:
         self.waiting.add(slot, resident, self._missing(resident, first), first=first)
 
     def can_set_aside(self, tokens: int) -> bool:
-        """Whether the tiers take all KV of a parked sequence of so many tokens, beside those that are parked already.
+        """Return whether the tiers take all KV of a parked sequence of so many tokens, beside that of others.
 
         On disk as it is on any disk: what that refuses, or lets go, is computed again.
         """
@@ -230,7 +230,7 @@ class PrefixCache:
         return self.waiting.take(slots, limit, unless=self._is_unneeded)
 
     def _is_unneeded(self, block: SlotBlock) -> bool:
-        """Whether a block that waits need not be kept.
+        """Return whether a block that waits need not be kept.
 
         Another slot may have held the same block, and that one may have been kept since; and who was parked, and had
         these last tokens, may have ended.

@@ -1,4 +1,4 @@
-"""What is done with a prompt before it is admitted: its length is checked, and its blocks get their names.
+"""Preparation of a prompt before it is admitted: its length is checked, and its blocks get their names.
 
 To name those of a long one takes milliseconds.
 """

@@ -1,4 +1,4 @@
-"""Which blocks exist outside of the slots: in host memory, on disk, or in both."""
+"""Registry of the blocks outside of the slots: in host memory, on disk, or in both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BlockStore(Protocol):
-    """What is needed of the disk tier, `runtime.kv.disk.tier.DiskTier`, where each method is described."""
+    """Interface of the disk tier, `runtime.kv.disk.tier.DiskTier`, where each method is described."""
 
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
         """Return those of these blocks that `load` would find."""
@@ -89,11 +89,11 @@ class Tiers:
 
     @property
     def keep_anything(self) -> bool:
-        """Whether there is any tier with room for blocks."""
+        """Return whether there is any tier with room for blocks."""
         return self.ram.budget > 0 or self.disk is not None
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Whether some tier holds the block, also a disk that does not answer now."""
+        """Return whether some tier holds the block, also a disk that does not answer now."""
         return key in self.ram or (self.disk is not None and bool(self.disk.held([key])))
 
     def reach(self, keys: Sequence[BlockKey], first: int) -> int:
@@ -134,7 +134,7 @@ class Tiers:
         return in_memory | (self.disk.whole(keys) if self._asks_disk() and self.disk is not None else set())
 
     def can_be_had(self, key: BlockKey, *, whole: bool = False) -> bool:
-        """Whether a block can be had now; or, if `whole`, with the rows of all layers."""
+        """Return whether a block can be had now; or, if `whole`, with the rows of all layers."""
         if whole and self._rings is not None:
             return bool(self.whole([key]))
         return key in self.ram or key in self._on_disk([key])

@@ -1,4 +1,4 @@
-"""What was found wrong with KV, and what follows for the blocks."""
+"""Invalidation of blocks whose KV was found wrong."""
 
 from __future__ import annotations
 

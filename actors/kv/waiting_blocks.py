@@ -99,7 +99,7 @@ class WaitingBlocks:
             yield from map(batch.block, batch.numbers)
 
     def any_of(self, slot: int) -> bool:
-        """Whether any block waits in that slot."""
+        """Return whether any block waits in that slot."""
         return any(batch.numbers for batch in self._batches.get(slot, ()))
 
     def end(self, slot: int) -> int:

@@ -53,7 +53,7 @@ class _Waiting:
 
     @property
     def waits(self) -> bool:
-        """Whether it may be granted a slot: nobody has ended it."""
+        """Return whether it may be granted a slot: nobody has ended it."""
         return self.ticket.mark.at is None and self.life.state in (State.QUEUED, State.PARKED)
 
 
@@ -98,7 +98,7 @@ class Admission:
 
     @property
     def tickets(self) -> Sequence[Ticket]:
-        """Those in the queue: the better class first, and in a class those who came first."""
+        """Tickets in the queue: the better class first, and in a class those who came first."""
         return [self._queue[key].ticket for key in self._order]
 
     def enqueue(self, command: Enqueue) -> None:
@@ -181,7 +181,7 @@ class Admission:
                 return
 
     def _is_made_way(self) -> bool:
-        """Whether warm requests are leaving for those who wait, whom the slots that come free may suit best."""
+        """Return whether warm requests are leaving for those who wait, whom the slots that come free may suit best."""
         waits = any(not one.ticket.is_warm for one in self._queue.values())
         return waits and any(record.is_warm for record in self._holds)
 
@@ -219,19 +219,19 @@ class Admission:
         self._order.add(Claim(record.key, place.number, trio.current_time(), *standing))
 
     def _heirs(self) -> list[_Waiting]:
-        """Those whose predecessor has left them a slot."""
+        """Return those whose predecessor has left them a slot."""
         heirs = [one for one in self._queue.values() if one.ticket.place.goes_first]
         ready = [one for one in heirs if not self._is_passed_over(one.ticket.key)]
         return sorted(ready, key=lambda one: one.ticket.place.number)
 
     def _is_passed_over(self, key: GenerationKey) -> bool:
-        """Whether one waits for somebody's end, or ends but has not left yet: a grant would give up KV for nobody."""
+        """Return whether one waits for another's end, or ends but has not left: a grant would give up KV for nobody."""
         waiting = self._queue[key]
         is_in_the_way = waiting.ticket.is_warm and self._others_work()
         return not waiting.waits or not waiting.ticket.is_due or is_in_the_way or not self._parking.is_copied(key)
 
     def _others_work(self) -> bool:
-        """Whether somebody has work besides warm requests."""
+        """Return whether somebody has work besides warm requests."""
         waits = any(not one.ticket.is_warm for one in self._queue.values())
         return waits or any(not record.is_warm for record in self._holds)
 
@@ -278,7 +278,7 @@ class Admission:
         return True
 
     def _is_late(self, waiting: _Waiting, victims: Collection[HoldRecord] = ()) -> bool:
-        """Whether one leaves the queue, since its first token cannot come in time once these are parked for it."""
+        """Return whether one leaves the queue, as its first token would come too late with these parked for it."""
         if waiting.parked is not None or (late := self._punctual.complaint(waiting.ticket, victims)) is None:
             return False
         waiting.ticket.note_cancel()  # it leaves the queue itself
@@ -329,7 +329,7 @@ def _leave_to_heirs(place: Place, waiting: Sequence[Ticket]) -> None:
 
 
 def _room_for(ticket: Ticket, free: int) -> int:
-    """How many such need no further place in the queue: free slots take them, or they take over others' places."""
+    """Return how many such need no place in the queue: free slots take them, or they take over others' places."""
     return free if ticket.is_due else sum(not place.is_left for place in ticket.succeeds)
 
 

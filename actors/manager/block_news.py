@@ -1,4 +1,4 @@
-"""Who wants to know which KV blocks an engine holds, for others that choose where to send a request."""
+"""Notices of which KV blocks an engine holds, for those who choose where to send a request."""
 
 from __future__ import annotations
 

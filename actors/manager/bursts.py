@@ -1,4 +1,4 @@
-"""How far a step may be followed by others where it runs."""
+"""Bound on the steps that may follow one another where they run."""
 
 from __future__ import annotations
 

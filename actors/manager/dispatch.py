@@ -1,4 +1,4 @@
-"""What each command does."""
+"""Application of each command."""
 
 from __future__ import annotations
 

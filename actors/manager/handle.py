@@ -1,4 +1,4 @@
-"""What requests have of the slot manager: they look, send commands, and await the answers."""
+"""Handle that requests have of the slot manager: they look, send commands, and await the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows go into the next step, as pure functions of what is pending and of what steps cost.
+"""Choice of the next step's rows, as pure functions of what is pending and of what steps cost.
 
 Decode, draft and verify rows come first and always fit; what is left of the step's budget goes to the prompts that are
 being read: to those of the best priority first, and among these one half to the oldest and one half to the shortest.
@@ -59,7 +59,7 @@ def share_by_priority(wanted: Sequence[tuple[int, int]], budget: int) -> list[in
 
 @dataclass(frozen=True, slots=True)
 class ChunkLimits:
-    """How long a step with rows of prompts may take, or how many such rows it may hold.
+    """Bound on a step with rows of prompts: the time that it takes, or the rows that it holds.
 
     Beside decoding neighbours a step may take `step_seconds`, or twice a step of their own where that is longer: their
     inter-token latency stays bounded.  So it may where what is read is probably ended soon, since a step has to end
@@ -75,7 +75,7 @@ class ChunkLimits:
     step_seconds: float
 
     def seconds(self, costs: StepCostModel, decode_rows: int, *, is_brief: bool = False) -> float:
-        """What a step that also holds `decode_rows` others, or lets them wait, may take."""
+        """Return what a step that also holds `decode_rows` others, or lets them wait, may take."""
         without = costs.seconds(max(decode_rows, 1)) or 0.0
         if decode_rows or is_brief:
             return max(self.step_seconds, STEPS_BESIDE * without)

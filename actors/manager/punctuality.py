@@ -1,4 +1,4 @@
-"""Whether a deadline can still be met: one that cannot is refused, instead of computing for nobody.
+"""Check of whether a deadline can still be met: one that cannot is refused, instead of computing for nobody.
 
 A refusal has to be certain.  So it takes what steps were measured to cost, twice as fast as that, and everything for
 cached that is somewhere, or that somebody reads now; nothing is said before steps of both kinds were seen.

@@ -1,4 +1,4 @@
-"""What becomes of everybody when the device is lost, and whether it is brought back.
+"""Recovery from the loss of the device: what becomes of everybody, and whether it is brought back.
 
 A thread that ended left nobody who writes KV, so another takes its place.  One that hangs may write KV at any time: no
 other may run beside it, and all that can be done is to wait whether it comes back.  A device that refuses all work is

@@ -1,4 +1,4 @@
-"""What a step's results change: tokens are committed, figures noted, and actors answered."""
+"""Settlement of a step's results: tokens are committed, figures noted, and actors answered."""
 
 from __future__ import annotations
 

@@ -110,12 +110,21 @@ class SlotManager:
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
         self._settlement = Settlement(table, cache, self.observers, self._counts)
         self._recovery = Recovery(
-            *(executor, table, cache, self.holds, self._admission, self.observers),
+            executor,
+            table,
+            cache,
+            self.holds,
+            self._admission,
+            self.observers,
             invalidate=self._settlement.invalidate,
             post=self._mailbox.post,
         )
         self._dispatch = Dispatch(
-            *(table, cache, self.holds, self.receipts, self.observers),
+            table,
+            cache,
+            self.holds,
+            self.receipts,
+            self.observers,
             admission=self._admission,
             parking=self.parking,
             settlement=self._settlement,
@@ -230,12 +239,12 @@ class SlotManager:
 
     @property
     def lost(self) -> str | None:
-        """Why no step can run; None while steps can."""
+        """Return why no step can run; None while steps can."""
         return ENDED if self._mailbox.is_closed else self._recovery.lost
 
     @property
     def counts(self) -> StepCounts:
-        """What ran since the start; not to be changed."""
+        """Counts of what ran since the start; not to be changed."""
         return self._counts
 
     @property

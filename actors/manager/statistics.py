@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ManagerStatistics:
-    """What the manager has done since the start, and what it holds now.
+    """Statistics of the manager since the start, and of what it holds now.
 
     Attributes:
         last_step_seconds: of the newest step of the target; None before the first.

@@ -1,4 +1,4 @@
-"""Which rows go into the next step."""
+"""Choice of the rows of the next step."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Planned:
 
     @property
     def most_tokens(self) -> int:
-        """How many tokens may be drawn after it, one after the other, with the room that its slot has."""
+        """Return how many tokens may be drawn after it, one after the other, with the room that its slot has."""
         return min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)
 
     def followed_by(self, segment: Segment) -> Planned:
@@ -132,7 +132,7 @@ class StepPlanner:
         return {key for rank, key, is_read in ranked if not is_read and rank > best}
 
     def _awaits_copies(self, record: HoldRecord) -> bool:
-        """Whether a hold waits for KV to be moved: out of its slot, out of room that it needs, or with its slot."""
+        """Return whether a hold waits for KV to move: out of its slot, out of room that it needs, or with its slot."""
         if record.pending is None or record.mark.at is not None:
             return False
         slot = record.slot

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class StepCounts:
-    """What ran since the start; all but `draft_steps` and `draft_rows` on the target."""
+    """Counts of what ran since the start; all but `draft_steps` and `draft_rows` on the target."""
 
     steps: int = 0
     failed: int = 0
@@ -108,7 +108,7 @@ class StepRunner:
         return self._begun[drafting]
 
     def _layer_hook(self, number: int, drafting: bool) -> LayerHook:
-        """What the executor calls at the end of each layer of that step, and of those that follow on it."""
+        """Return what the executor calls at each layer's end of that step, and of those that follow on it."""
         layers: defaultdict[int, count[int]] = defaultdict(count)
 
         def layer_done(before: int) -> None:

@@ -1,4 +1,4 @@
-"""Those who have left their slots to more important ones, and what is kept of them.
+"""Registry of those who have left their slots to more important ones, and of what is kept of them.
 
 To park is to release a slot as a cancel does, but the request is kept.  Its actor waits on: for the answer to the rows
 that it submitted last, which it gets when it has a slot again.  Its committed KV is put on a *shelf*, a place that is
@@ -94,7 +94,7 @@ class Parking:
         return 0.0 if kept is None else self._now() - kept.since
 
     def is_copied(self, key: GenerationKey) -> bool:
-        """Whether what one needs to go on can be had: no block of it that no slot can give still waits to be kept."""
+        """Return whether one can have what it needs to go on: no block that no slot can give still waits to be kept."""
         kept = self._parked.get(key)
         if kept is None:
             return True
@@ -113,7 +113,9 @@ class Parking:
         candidates = [record for record in self._holds if self._can_be_parked(record)]
         extents = self._table.extents
         return choose(
-            *(candidates, priority, before),
+            candidates,
+            priority,
+            before,
             is_enough=lambda freed: bool(extents.grantable([promise], freed)),
         )
 

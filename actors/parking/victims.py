@@ -1,4 +1,4 @@
-"""Who leaves its slot to a more important one.
+"""Choice of who leaves its slot to a more important one.
 
 Only one of a *worse* priority ever does, never one of the same.  Who was parked is the less often parked again: of
 several the one goes that was parked least, each time counts as some levels of ageing in the queue, and after
@@ -24,7 +24,7 @@ LEVELS = MAX_LEVELS // MAX_PARKS  # of ageing, for each
 
 
 def is_at_rest(record: HoldRecord, draft_start: int) -> bool:
-    """Whether a hold can be interrupted here, and go on from the tokens that its slot has now.
+    """Return whether a hold can be interrupted here, and go on from the tokens that its slot has now.
 
     It waits for rows that nothing on the device but its slot belongs to.  Not amid a round of a drafter, whose KV runs
     ahead, nor with drafts whose distributions the device has; nor while it reads a prompt of which all rows are wanted,

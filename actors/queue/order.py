@@ -1,4 +1,4 @@
-"""Who of those who wait is next.
+"""Order of those who wait.
 
 Each has a *priority*, an integer of which the lower goes first, as in vLLM; those of one number are a *class*.  Inside
 a class owners have fair shares (`actors.queue.shares`), and one owner's are served as they came.  So with one owner and
@@ -60,14 +60,14 @@ class _Flow(Generic[K]):
 
 @dataclass(slots=True)
 class _Class(Generic[K]):
-    """Those of one priority; `served` is when one of them was last started, in seconds."""
+    """Class of those of one priority; `served` is when one of them was last started, in seconds."""
 
     served: float = -math.inf
     flows: dict[str | None, _Flow[K]] = field(default_factory=dict)
 
 
 class Order(Generic[K]):
-    """Those who wait.
+    """Queue of those who wait.
 
     Args:
         ageing: seconds that count as one level of priority for a class that is passed over.
@@ -84,7 +84,7 @@ class Order(Generic[K]):
         return len(self._claims)
 
     def __contains__(self, key: K) -> bool:
-        """Whether this one waits."""
+        """Return whether this one waits."""
         return key in self._claims
 
     def __iter__(self) -> Iterator[K]:

@@ -22,7 +22,7 @@ MEMORY = 0.9  # each output makes those before it count this much less
 
 @dataclass(frozen=True, slots=True)
 class _Charge:
-    """What was charged for a generation that runs."""
+    """Charge for a generation that runs."""
 
     owner: str | None
     weight: float
@@ -77,7 +77,7 @@ class FairShares(Generic[K]):
 
 
 class OutputLengths:
-    """How long an output is expected to be, from those that have ended."""
+    """Estimate of an output's length, from those that have ended."""
 
     def __init__(self) -> None:
         self._mean = FIRST_GUESS

@@ -1,4 +1,4 @@
-"""Whether a cancel on this device is what cede promises (C1 to C3, C5 of DESIGN.md): for `cede doctor --self-test`.
+"""Check that a cancel on this device is what cede promises (C1 to C3, C5 of DESIGN.md): for `cede doctor --self-test`.
 
 A cancel is aimed at a step of the wanted kind while that step runs, with a neighbour in the batch where there can be
 one.  Afterwards its receipt, its slot, the neighbour's tokens and those of a retry are looked at.
@@ -36,7 +36,7 @@ GREEDY = SamplingParams(temperature=0, seed=0, logprobs=5)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a cancel may cost on this device.
+    """Bounds on the cost of a cancel on this device.
 
     Attributes:
         layers: of the step in flight that end after it.

@@ -1,4 +1,4 @@
-"""How a model converses: its chat template, the format of its tool calls and of its reasoning.
+"""Conversation with a model: its chat template, the format of its tool calls and of its reasoning.
 
 Pure: text in, parts out, and nothing known of HTTP, requests or tensors.
 

@@ -62,7 +62,7 @@ class ChatPrompt:
 
 
 class Chat:
-    """How one model converses.
+    """Conversation with one model.
 
     Args:
         template: the checkpoint's.
@@ -135,7 +135,7 @@ class Chat:
 
     @property
     def reasons(self) -> bool:
-        """Whether the model thinks before it answers."""
+        """Return whether the model thinks before it answers."""
         return self._thought is not None
 
     def prompt(self, conversation: Conversation) -> ChatPrompt:
@@ -174,7 +174,7 @@ class Chat:
         )
 
     def _begun(self, text: str, conversation: Conversation) -> bool:
-        """Whether the answer begins within what the model thinks."""
+        """Return whether the answer begins within what the model thinks."""
         if self._thought is None or not (conversation.add_generation_prompt or conversation.continue_final):
             return False
         if conversation.continue_final:

@@ -1,4 +1,4 @@
-"""What a client asks of a model in a chat, in plain data that no API's wire format shows in.
+"""Conversation that a client sends, in plain data that no API's wire format shows in.
 
 Each API turns its own messages into a `Conversation`; the model's chat format turns that into a prompt, and the model's
 output into `parts`.
@@ -79,7 +79,7 @@ class Tool:
 
 
 class ToolMode(enum.StrEnum):
-    """Whether the model may call tools, or has to."""
+    """Mode of tool calls: whether the model may call tools, or has to."""
 
     AUTO = "auto"
     NONE = "none"
@@ -88,7 +88,7 @@ class ToolMode(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolChoice:
-    """Which tools the model may call.
+    """Choice of the tools that the model may call.
 
     Attributes:
         mode: whether it may, or has to.
@@ -101,7 +101,7 @@ class ToolChoice:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningChoice:
-    """How the model is to think before it answers.
+    """Choice of how the model thinks before it answers.
 
     Attributes:
         enabled: None for whatever the template does.

@@ -53,7 +53,7 @@ class Lark:
         return self.rule(f"rule_{len(self._rules)}", body)
 
     def has_rule(self, name: str) -> bool:
-        """Whether there is a rule of this name."""
+        """Return whether there is a rule of this name."""
         return name in self._rules
 
     def grammar(self, start: str) -> Grammar:

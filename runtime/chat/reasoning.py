@@ -1,4 +1,4 @@
-"""What a model thinks before it answers: where it stands in the text, and how a client chooses it."""
+"""Reasoning before an answer: where it stands in the text, and how a client chooses it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """How what a model thinks is marked.
+    """Markers around what a model thinks.
 
     Attributes:
         opening: stands before it.
@@ -103,7 +103,7 @@ class Thought:
         return () if self.framed else (self.opening, self.closing)
 
     def begun(self, prompt: str) -> bool:
-        """Whether an answer to `prompt` begins with thought: the prompt opens it, or nothing does."""
+        """Return whether an answer to `prompt` begins with thought: the prompt opens it, or nothing does."""
         end = prompt.rstrip(WHITESPACE)
         return end.endswith(self.opening + self.label) or (self.implied and not end.endswith(self.closing))
 

@@ -1,4 +1,4 @@
-"""What a chat template reads of a conversation, found by rendering small ones.
+"""Traits of a chat template: what it reads of a conversation, found by rendering small ones.
 
 Templates differ in more than their looks: some print a call's arguments with `tojson` and others want them as a string,
 some write calls only where the content is null, some raise.  So each is asked, once, when its model is loaded.
@@ -39,7 +39,7 @@ CONTENT_ABSENT, CONTENT_EMPTY, CONTENT_NULL = range(3)
 
 
 class CallIds(enum.Enum):
-    """What a template wants the ids of calls to be."""
+    """Form that a template wants the ids of calls to have."""
 
     ANY = enum.auto()
     SHORT = enum.auto()  # nine letters and digits (Mistral)
@@ -48,7 +48,7 @@ class CallIds(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CallTraits:
-    """How a template takes the calls of earlier turns.
+    """Form in which a template takes the calls of earlier turns.
 
     Attributes:
         arguments_as_text: a call's arguments are to be a JSON string, and not an object.
@@ -65,7 +65,7 @@ class CallTraits:
 
 @dataclass(frozen=True, slots=True)
 class TurnOrder:
-    """Which turns a template takes behind each other, and shows; what it does not is arranged by `turns`.
+    """Orders of turns that a template takes and shows; what it does not is arranged by `turns`.
 
     Attributes:
         systems: several system turns at the beginning.
@@ -91,7 +91,7 @@ class TurnOrder:
 
 @dataclass(frozen=True, slots=True)
 class TemplateTraits:
-    """What a template reads.
+    """Traits of a template: what it reads.
 
     Attributes:
         system: it accepts a system turn.
@@ -111,7 +111,7 @@ class TemplateTraits:
 
     @property
     def shows_tools(self) -> bool:
-        """Whether it shows tools in some way."""
+        """Return whether it shows tools in some way."""
         return self.tools or self.tools_in_system
 
 

@@ -34,7 +34,7 @@ def arranged(turns: Sequence[Turn], traits: TemplateTraits, *, continue_final: b
 
 
 def _shows_nothing(turn: Turn, traits: TemplateTraits) -> bool:
-    """Whether a turn only thinks, and the template reads no thoughts: an empty answer would be an example of one."""
+    """Return whether a turn only thinks, and the template reads no thoughts: an empty answer would be an example."""
     thinks = turn.role == "assistant" and turn.reasoning is not None and not turn.content and not turn.tool_calls
     return thinks and traits.reasoning_field is None
 

@@ -1,4 +1,4 @@
-"""What a model's files say, read without torch where that is possible.
+"""Checkpoints: a model's files, read without torch where that is possible.
 
 A model is a folder in the layout of Hugging Face checkpoints, or a GGUF file.  The room rests on the modules at the
 root of `runtime` alone; every other room of `runtime` may use it.  To add a model family is to add an entry to

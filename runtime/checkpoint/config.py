@@ -110,7 +110,7 @@ class ModelConfig:
 
     @property
     def kv_shape(self) -> tuple[int, int, int]:
-        """What a layer stores for a token: `(parts, heads, numbers of a head)`.
+        """Shape of what a layer stores for a token: `(parts, heads, numbers of a head)`.
 
         The parts are keys and values, or the one row of latent attention, which all heads share.
         """

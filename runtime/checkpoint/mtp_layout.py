@@ -1,4 +1,4 @@
-"""How published checkpoints name the tensors of a multi-token-prediction module.
+"""Names of the tensors of a multi-token-prediction module in published checkpoints.
 
 All have the same module (`runtime.nn.mtp`) under names of their own, and differ in two more ways: which half
 of the projection takes the embedding, and where in the target the state is taken.

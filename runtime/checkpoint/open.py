@@ -22,7 +22,7 @@ _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$")  # of a split set
 
 
 class Checkpoint(Protocol):
-    """What a model's files say.  Opening one reads its small parts only, and needs no torch.
+    """Checkpoint of a model.  Opening one reads its small parts only, and needs no torch.
 
     Every method raises CheckpointError, naming the file, where that is missing, broken or not supported.
     """
@@ -37,7 +37,7 @@ class Checkpoint(Protocol):
 
     @property
     def generation(self) -> Settings:
-        """What the files recommend for generation, by the keys of generation_config.json; empty where nothing is."""
+        """Settings that the files recommend, by the keys of generation_config.json; empty where nothing is."""
 
     def tensors(self) -> Mapping[str, StoredTensor]:
         """Return every tensor, under its canonical name; their files' headers are read, no weights are."""
@@ -47,7 +47,7 @@ class Checkpoint(Protocol):
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether there is a tokenizer; a draft model may come without one."""
+        """Return whether there is a tokenizer; a draft model may come without one."""
 
     def tokenizer(self) -> tokenizers.Tokenizer:
         """Return the library's tokenizer, as the files describe it."""

@@ -46,7 +46,7 @@ class RopeConfig:
     attention_factor: float = 1.0
 
     def uses_long_factors(self, length: int) -> bool:
-        """Whether LongRoPE rotates a slot of `length` positions by its long factors."""
+        """Return whether LongRoPE rotates a slot of `length` positions by its long factors."""
         return length > self.original_context
 
 

@@ -40,7 +40,7 @@ RANGES: dict[str, Range] = {
 
 
 class SamplingSource(enum.StrEnum):
-    """Whose defaults are taken."""
+    """Source of the defaults."""
 
     MODEL = "model"
     OPENAI = "openai"

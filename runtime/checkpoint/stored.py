@@ -27,7 +27,7 @@ PLAIN_FORMS = frozenset({"F64", "F32", "F16", "BF16"})
 
 @dataclass(frozen=True, slots=True)
 class CodeFormat:
-    """What codes a matrix has.
+    """Format of a matrix's codes.
 
     Attributes:
         bits: of a code: 4 or 6.
@@ -115,7 +115,7 @@ class StoredTensor(Protocol):
 
     @property
     def form(self) -> str:
-        """What its numbers are, in the format's own word: `BF16`, `Q4_K`, `affine 4 bits by 64`."""
+        """Format of its numbers, in its own word: `BF16`, `Q4_K`, `affine 4 bits by 64`."""
 
     @property
     def num_bytes(self) -> int:
@@ -175,7 +175,7 @@ class SelectedRows:
 
     @property
     def form(self) -> str:
-        """That of the whole."""
+        """Format of the whole."""
         return self.whole.form
 
     @property
@@ -185,7 +185,7 @@ class SelectedRows:
 
     @property
     def code_format(self) -> CodeFormat | None:
-        """That of the whole."""
+        """Format of the whole."""
         return self.whole.code_format
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
@@ -217,12 +217,12 @@ class SelectedColumns(WithoutCodes):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the selection."""
+        """Shape of the selection."""
         return (*self.whole.shape[:-1], len(self.columns))
 
     @property
     def form(self) -> str:
-        """That of the whole."""
+        """Format of the whole."""
         return self.whole.form
 
     @property

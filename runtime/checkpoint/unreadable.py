@@ -1,4 +1,4 @@
-"""Why a file of a model cannot be read, in plain words: most are empty, cut short, or not fetched at all."""
+"""Reasons why a file of a model cannot be read, in plain words: most are empty, cut short, or not fetched at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cede has for CUDA alone: attention of all rows of a step in one launch, and layers as CUDA graphs.
+"""Kernels for CUDA alone: attention of all rows of a step in one launch, and layers as CUDA graphs.
 
 kernels.py     the kernels, in Triton, which PyTorch brings where it has CUDA
 rows.py        their launches

@@ -26,7 +26,7 @@ WORD_BITS = 32
 
 
 class _Place(enum.Enum):
-    """Where an output is.
+    """Progress of an output.
 
     Attributes:
         BEFORE: a thought may begin.
@@ -41,7 +41,7 @@ class _Place(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What has to be known of the tokens so far.
+    """State after the tokens so far.
 
     Attributes:
         place: where they have come to.
@@ -144,12 +144,12 @@ class BudgetMatcher:
 
     @property
     def holds_text(self) -> bool:
-        """Whether there is a grammar, which says what the whole output is."""
+        """Return whether there is a grammar, which says what the whole output is."""
         return self._inner is not None
 
     @property
     def is_free(self) -> bool:
-        """Whether anything may follow from here on."""
+        """Return whether anything may follow from here on."""
         return self._inner is None and self._state.place is _Place.BEHIND
 
     def accept(self, token_id: int) -> bool:
@@ -163,7 +163,7 @@ class BudgetMatcher:
         return bits if bits is not None or self._inner is None else self._inner.mask_after(token_ids)
 
     def is_complete_after(self, token_ids: Sequence[int] = ()) -> bool:
-        """Whether nothing but an end may follow these."""
+        """Return whether nothing but an end may follow these."""
         return self._inner is not None and self._inner.is_complete_after(token_ids)
 
     def count_valid(self, token_ids: Sequence[int]) -> int:

@@ -34,7 +34,7 @@ def closed_objects(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_joined_by_all(part: Any, *, maps: bool = False) -> bool:  # noqa: ANN401  of JSON
-    """Whether any object of a schema is described in several places by `allOf`: its parts may be far apart."""
+    """Return whether any object of a schema is described in several places by `allOf`: its parts may be far apart."""
     if isinstance(part, dict):
         together = part.get("allOf")
         if isinstance(together, list) and (len(together) > 1 or "properties" in part):
@@ -67,7 +67,7 @@ def _parts(root: Mapping[str, Any]) -> frozenset[int]:
 
 
 def _joins(schema: Mapping[str, Any]) -> bool:
-    """Whether a schema says something of an object beside what it joins, or joins it by several keywords."""
+    """Return whether a schema says something of an object beside what it joins, or joins it by several keywords."""
     says = [word for word in ("properties", "required") if schema.get(word)]
     joining = JOINED & schema.keys()
     return bool(joining) and len(joining) + len(says) + len(OPENS & schema.keys()) > 1

@@ -1,4 +1,4 @@
-"""What an output must be, as the client or a tool's format says it."""
+"""Grammar of an output, as the client or a tool's format says it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GrammarKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ThoughtBudget:
-    """How much may be thought at the beginning of an output.
+    """Budget of thought at the beginning of an output.
 
     Attributes:
         tokens: of thought at most, without those of its markers.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Matcher:
-    """Where one output is in its grammar.
+    """State of one output in its grammar.
 
     All questions may look ahead, past tokens that the output does not have yet, as those that were drafted.  What was
     looked at is taken back only when another question or `accept` wants the matcher elsewhere, so that a run of drafts
@@ -61,7 +61,7 @@ class Matcher:
             return bits[: self._mask_bytes]
 
     def is_complete_after(self, token_ids: Sequence[int] = ()) -> bool:
-        """Whether nothing but an end may follow these."""
+        """Return whether nothing but an end may follow these."""
         with self._lock:
             own = self._go_to(token_ids)
             complete = own.is_stopped()

@@ -192,7 +192,7 @@ class _Preparation:
 
 
 def _has_own_base(value: Any, *, is_root: bool = False) -> bool:  # noqa: ANN401  of JSON
-    """Whether references mean another document somewhere below the root."""
+    """Return whether references mean another document somewhere below the root."""
     if isinstance(value, dict) and not is_root and any(isinstance(value.get(name), str) for name in ("$id", "id")):
         return True
     return isinstance(value, dict | list) and any(_has_own_base(inner) for inner in _values(value))

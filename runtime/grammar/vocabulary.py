@@ -32,7 +32,7 @@ def load_vocabulary(tokenizer: Tokenizer, vocab_size: int, end_ids: Collection[i
 
 
 class _Source:
-    """What `TokenizerWrapper` reads, by the names that it reads; called with a text, it returns token ids."""
+    """Source that `TokenizerWrapper` reads, by the names that it reads; called with a text, it returns token ids."""
 
     bos_token_id = None
 

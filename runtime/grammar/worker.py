@@ -22,7 +22,7 @@ logger = logging.getLogger("cede.engine")
 
 
 class MaskComputer(Protocol):
-    """Is told of masks that will be needed soon, and may compute them before."""
+    """Computes masks, and may begin before they are needed, for it is told of them."""
 
     def submit(self, mask: Mask) -> None:
         """Take a mask that somebody will need soon; returns without an error, whatever becomes of the mask."""

@@ -33,7 +33,7 @@ class Extent:
         return self.first + self.capacity
 
     def overlaps(self, other: Extent) -> bool:
-        """Whether any position is in both."""
+        """Return whether any position is in both."""
         return self.first < other.end and other.first < self.end
 
 
@@ -47,7 +47,7 @@ class Relocation:
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What one owner has, with what it will have if it is being moved."""
+    """Extents of one owner: what it has, and will have if it is being moved."""
 
     first: int
     end: int
@@ -82,7 +82,7 @@ class Arena:
 
     @property
     def free(self) -> int:
-        """How many positions are nobody's."""
+        """Return how many positions are nobody's."""
         return sum(gap.capacity for gap in self.gaps())
 
     def rounded(self, positions: int) -> int:

@@ -158,7 +158,7 @@ class KVCache:
         return first, first + own.last_part, own.head
 
     def lie_alike(self, first: int, second: int) -> bool:
-        """Whether two layers have the rows of any sequence at the same place of their tensors."""
+        """Return whether two layers have the rows of any sequence at the same place of their tensors."""
         return self._lie[first] == self._lie[second]
 
     def layer(self, layer: int) -> tuple[torch.Tensor, int | None]:
@@ -166,7 +166,7 @@ class KVCache:
         return self._layers[layer], self._ring[layer]
 
     def is_whole(self, layer: int, start: int, end: int) -> bool:
-        """Whether the layer has these positions in one piece, so that what is read of them are views."""
+        """Return whether the layer has these positions in one piece, so that what is read of them are views."""
         ring = self._ring[layer]
         return ring is None or start % ring + end - start <= ring
 
@@ -260,7 +260,7 @@ class KVCache:
 
     @property
     def full_layers(self) -> int:
-        """How many layers keep all positions."""
+        """Return how many layers keep all positions."""
         return len(self._layers_of(windows=False))
 
     @property
@@ -286,7 +286,7 @@ class KVCache:
 
 @dataclass(frozen=True, slots=True)
 class _Lie:
-    """How a layer lies in memory.
+    """Layout of a layer in memory.
 
     Attributes:
         ring: positions of its rings; None where it is of the arena.

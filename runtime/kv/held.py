@@ -1,4 +1,4 @@
-"""Which blocks are held anywhere, in slots or in tiers, and whoever is told as they come and go.
+"""Registry of the blocks that are held anywhere, in slots or in tiers; a listener is told as they come and go.
 
 A listener is told of a block when it can be reached: it is held, and so are all before it in its sequence.  So what was
 told is a tree from the model's root at every moment, and a block without its parent, which nobody could use, is in none
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class BlockListener(Protocol):
-    """Is told of blocks, in the moment in which they come or go; it may not raise, and waits for nothing."""
+    """Listener to blocks, told in the moment in which they come or go; it may not raise, and waits for nothing."""
 
     def stored(self, parent: BlockKey, keys: Sequence[BlockKey], token_ids: Sequence[int]) -> None:
         """Blocks can be reached from now on.
@@ -139,7 +139,7 @@ class HeldBlocks:
         held.is_public = held.is_public or not private
 
     def _publish(self, keys: Sequence[BlockKey]) -> None:
-        """These are no longer private."""
+        """Note that these are no longer private."""
         for key in keys:
             self._held[key].is_public = True
         self._tell_of(keys)
@@ -208,7 +208,7 @@ class HeldBlocks:
 
     @property
     def told(self) -> set[BlockKey]:
-        """What the listener knows to be there."""
+        """Blocks that the listener knows to be there."""
         return {key for key, held in self._held.items() if held.is_told}
 
     def check_integrity(self) -> None:

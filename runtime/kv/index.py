@@ -1,4 +1,4 @@
-"""Which blocks a tier holds, how large they are, and which of them goes first.
+"""Index of the blocks that a tier holds: how large they are, and which of them goes first.
 
 Least recently used, but only among the *leaves*: a block whose children are held is never the next to go, since its
 children could not be reached without it.  Order is kept in a heap of (stamp, key) that is allowed to be late: touching
@@ -50,7 +50,7 @@ class BlockIndex:
         self.nbytes = 0
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Whether the block is held."""
+        """Return whether the block is held."""
         return key in self._entries
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Which blocks are left of a tree when some of it was found wrong."""
+"""Pruning of a tree of blocks when some of it was found wrong."""
 
 from __future__ import annotations
 

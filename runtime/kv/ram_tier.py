@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RamTierStatistics:
-    """What the tier holds, and what it had to let go."""
+    """Statistics of the tier: what it holds, and what it had to let go."""
 
     blocks: int
     bytes: int
@@ -56,7 +56,7 @@ class RamTier:
                 held.ram_holds(block)
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Whether the block is here."""
+        """Return whether the block is here."""
         return key in self._blocks
 
     def __len__(self) -> int:
@@ -126,11 +126,11 @@ class RamTier:
 
     @property
     def pinned(self) -> int:
-        """How many blocks are pinned."""
+        """Return how many blocks are pinned."""
         return len(self._pins)
 
     def is_pinned(self, key: BlockKey) -> bool:
-        """Whether a block is."""
+        """Return whether a block is."""
         return key in self._pins
 
     def drop(self, key: BlockKey) -> None:

@@ -1,4 +1,4 @@
-"""Where layers with a sliding window keep their KV, and from which lengths a sequence can go on with what is left.
+"""Ring buffers for KV of layers with a sliding window, and the lengths from which a sequence can go on with them.
 
 Such a layer has a ring of `window + slack` positions for each slot: position p lies at p modulo that.  So a row is gone
 once one was written that far behind it, whether that row was committed, cancelled, or of a draft that was rejected.
@@ -57,7 +57,7 @@ class Rings:
 
     @property
     def has_full_layers(self) -> bool:
-        """Whether any layer keeps all positions."""
+        """Return whether any layer keeps all positions."""
         return None in self.windows
 
     def capacity(self, layer: int) -> int | None:

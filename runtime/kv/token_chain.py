@@ -39,7 +39,7 @@ class TokenChain(Sequence[int]):
 
     @property
     def root(self) -> BlockKey:
-        """What the first block's name is made of."""
+        """Key that the first block's name is made of."""
         return self._root
 
     def parent(self, block: int) -> BlockKey:
@@ -102,7 +102,7 @@ class TokenChain(Sequence[int]):
         return self._tokens[place]
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a chain or a list of the same tokens."""
+        """Return whether the other is a chain or a list of the same tokens."""
         return self._tokens == (other._tokens if isinstance(other, TokenChain) else other)
 
     __hash__ = None  # type: ignore[assignment]  # it changes

@@ -1,4 +1,4 @@
-"""What drafts for a target: chosen and checked before anything is loaded, then loaded after it.
+"""Drafters for a target: chosen and checked before anything is loaded, then loaded after it.
 
 A plan is what must be known of a drafter that is not loaded yet: the memory that it will take, whether the target has
 to store its hidden states for it, and how to load it.
@@ -42,7 +42,7 @@ logger = logging.getLogger("cede.model")
 
 
 class DrafterPlan(Protocol):
-    """What is known of a drafter before it is loaded; `NoDrafter` where there is none."""
+    """Plan of a drafter before it is loaded; `NoDrafter` where there is none."""
 
     @property
     def proposer(self) -> Proposer:

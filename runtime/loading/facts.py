@@ -1,4 +1,4 @@
-"""What a model's files say about themselves, for clients that ask what is served."""
+"""Facts about a model from its files, for clients that ask what is served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What computes few rows where PyTorch is not the fastest: kernels of its own, CUDA graphs, or kernels for MPS.
+"""Computation of few rows where PyTorch is not the fastest: kernels of its own, CUDA graphs, or kernels for MPS.
 
 Where results are to be deterministic, the kernels compute all rows; it is refused here where they cannot.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FewRows(NamedTuple):
-    """What computes few rows; at most one of these, and none where PyTorch computes all.
+    """Kernels for few rows; at most one of these, and none where PyTorch computes all.
 
     Attributes:
         kernels: compute layers on a CPU.

@@ -1,4 +1,4 @@
-"""Whether a model fits this machine, and with how much context: for those who ask before they load it."""
+"""Check of whether a model fits this machine, and with how much context: for those who ask before they load it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a model takes in one form, and what there is.
+    """Memory that a model takes in one form, and what there is.
 
     Attributes:
         quantize: the form of its weights.

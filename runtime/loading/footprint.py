@@ -1,4 +1,4 @@
-"""What a model will take of its device's memory, computed before anything of it is read or allocated."""
+"""Memory that a model will take of its device, computed before anything of it is read or allocated."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOGITS_COPIES = 4  # float32 copies of a row of logits in a step: as they come, 
 
 @dataclass(frozen=True, slots=True)
 class DrafterMemory:
-    """What a drafter takes, in bytes: its weights, and what it stores for each position of each slot."""
+    """Memory of a drafter, in bytes: its weights, and what it stores for each position of each slot."""
 
     weights: int = 0
     per_token: int = 0
@@ -41,7 +41,7 @@ class DrafterMemory:
 
 @dataclass(frozen=True, slots=True)
 class SlotMemory:
-    """What one slot takes: the target's KV, with the rings of layers with a window, and what the drafter stores.
+    """Memory of one slot: the target's KV, with the rings of layers with a window, and what the drafter stores.
 
     Attributes:
         config: the target's.

@@ -50,7 +50,7 @@ SMALL_MODEL = 64 * 2**20  # bytes of weights
 
 
 def adapts_threads(options: LoadOptions) -> bool:
-    """Whether steps may use fewer threads while other programs want the processor.
+    """Return whether steps may use fewer threads while other programs want the processor.
 
     Ranks that compute together all use the same number: they have to round alike.
     """
@@ -166,14 +166,15 @@ def _log_loaded(model: Transformer, weights: Weights, device: torch.device, *, d
     kv = model.kv
     logger.info(
         "%s on %s in %s, weights: %s, %s: %s, %d tokens in all and %d in one, %.2f GiB of KV",
-        *(model.config.architecture, device, str(kv.dtype).removeprefix("torch."), _weights_text(weights)),
-        *(
-            counted(torch.get_num_threads(), "CPU thread"),
-            counted(kv.slots, "slot"),
-            kv.positions,
-            kv.context,
-            kv.nbytes / 2**30,
-        ),
+        model.config.architecture,
+        device,
+        str(kv.dtype).removeprefix("torch."),
+        _weights_text(weights),
+        counted(torch.get_num_threads(), "CPU thread"),
+        counted(kv.slots, "slot"),
+        kv.positions,
+        kv.context,
+        kv.nbytes / 2**30,
     )
     if model.native_layers:
         rows = "all" if deterministic else "few"
@@ -231,6 +232,8 @@ def _affordable_context(
         )
     logger.warning(
         "the context is bounded by memory: %d tokens a slot instead of %d (--slots %d)",
-        *(context, config.context_length, slots),
+        context,
+        config.context_length,
+        slots,
     )
     return context

@@ -32,7 +32,7 @@ _OF_A_MODULE = re.compile(r"(^|[._])(mtp|nextn|enorm|hnorm|eh_proj)")
 
 @dataclass(frozen=True, slots=True)
 class MtpSource:
-    """Where a module's weights are: the layout of their names, and its own tensors by name."""
+    """Source of a module's weights: the layout of their names, and its own tensors by name."""
 
     layout: MtpLayout
     tensors: Mapping[str, StoredTensor]

@@ -1,4 +1,4 @@
-"""How to load a model.  Torch is not imported: the command line reads the options here before it imports it."""
+"""Options for loading a model.  Torch is not imported: the command line reads the options here before it imports it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from runtime.prompt_rows.wanted import PoolingChoice
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What to load, and in which form; the fields with an `Option` say themselves what they are.
+    """Options for what to load, and in which form; the fields with an `Option` say themselves what they are.
 
     Attributes:
         path: of the model, as `open_checkpoint` takes it.
@@ -143,5 +143,5 @@ class LoadOptions:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether no row's result may depend on what else is computed."""
+        """Return whether no row's result may depend on what else is computed."""
         return self.deterministic == "on"

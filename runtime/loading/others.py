@@ -1,4 +1,4 @@
-"""What rank 0 has to do with the other ranks while a model loads."""
+"""Coordination of rank 0 with the other ranks while a model loads."""
 
 from __future__ import annotations
 

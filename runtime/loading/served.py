@@ -1,4 +1,4 @@
-"""What is known of the model that is being served, without its tensors."""
+"""Description of the model that is being served, without its tensors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Proposer(enum.StrEnum):
-    """Where the tokens come from that the target verifies."""
+    """Source of the tokens that the target verifies."""
 
     OFF = "off"
     NGRAM = "ngram"  # looked up in the prompt and the output so far

@@ -29,7 +29,7 @@ logger = logging.getLogger("cede.model")
 
 
 class Library(Protocol):
-    """What `torch.mps.compile_shader` returns: the kernels, as attributes."""
+    """Result of `torch.mps.compile_shader`: the kernels, as attributes."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         """Return what launches a kernel."""
@@ -117,7 +117,7 @@ def source_of(dtype: torch.dtype, dim: int) -> str:
 
 
 class NoKernels(Exception):
-    """Why a model's single rows have no kernels here, in words for the log."""
+    """Reason why a model's single rows have no kernels here, in words for the log."""
 
 
 def compile_rows(config: ModelConfig, dtype: torch.dtype) -> MetalRows:

@@ -26,7 +26,7 @@ logger = logging.getLogger("cede.model")
 
 
 class KernelsMissing(Exception):
-    """Why the kernels cannot be used here, in words for the log."""
+    """Reason why the kernels cannot be used here, in words for the log."""
 
 
 class Kernels:

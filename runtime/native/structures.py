@@ -11,7 +11,7 @@ TOKENS_OF_BLOCK = 64  # whose weights are summed together, where one is drawn
 
 
 class Kind(IntEnum):
-    """How a matrix lies in memory; said there."""
+    """Layout of a matrix in memory; said there."""
 
     FOUR_BITS = 0
     ROWS_OF_FLOAT32 = 1
@@ -131,7 +131,7 @@ class Marks(Structure):
 
 
 class Draw(Structure):
-    """How a row's token is drawn."""
+    """Way in which a row's token is drawn."""
 
     _fields_ = [
         ("temperature", c_float),  # 0 for the likeliest token: then nothing else is read

@@ -40,7 +40,7 @@ class _Next:
     token_ids: list[int] = field(default_factory=list)
 
     def is_of(self, segments: Sequence[Segment]) -> bool:
-        """Whether these segments are what was begun."""
+        """Return whether these segments are what was begun."""
         begun = [
             (one.slot, one.origin, one.start, token)
             for one, token in zip(self.batch.segments, self.token_ids, strict=False)

@@ -151,7 +151,7 @@ class Transformer:
 
     @property
     def native_layers(self) -> int:
-        """How many layers the kernels compute for few rows."""
+        """Return how many layers the kernels compute for few rows."""
         return sum(isinstance(layer, NativeLayer) for layer in self._layers)
 
     # --- StepModel ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What weights will take in their formats, found out without reading any."""
+"""Memory that weights will take in their formats, found out without reading any."""
 
 from __future__ import annotations
 

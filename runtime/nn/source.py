@@ -1,4 +1,4 @@
-"""Where the weights of a model come from: its files, or a random number generator, or nowhere.
+"""Source of a model's weights: its files, or a random number generator, or nowhere.
 
 A layer constructs itself from a source, part by part, so it says once what it reads.  The same words then load it,
 check the files before anything is allocated, and draw random weights for benchmarks.

@@ -26,7 +26,7 @@ NARROW = {"BF16": torch.bfloat16, "F16": torch.float16}  # plain forms of 16 bit
 
 
 class _Kept(NamedTuple):
-    """How a matrix is kept: in its own codes, in the 16 bits that it has, or otherwise."""
+    """Way in which a matrix is kept: in its own codes, in the 16 bits that it has, or otherwise."""
 
     codes: CodeFormat | None = None
     narrow: torch.dtype | None = None
@@ -99,7 +99,7 @@ class StoredSource(WeightSource):
         return self._made(*matrices)
 
     def repeats(self, name: str, other: str) -> bool:
-        """Whether a tensor, which is not read again, is equal to another."""
+        """Return whether a tensor, which is not read again, is equal to another."""
         same = torch.equal(self._tensors[name].expand().float(), self._tensors[other].expand().float())
         self._done_with(name)
         return same
@@ -116,7 +116,7 @@ class StoredSource(WeightSource):
         return NARROW.get(self._tensors[name].form) if narrow and narrow.takes(outputs, inputs) else None
 
     def _is_packed(self, name: str) -> bool:
-        """Whether the files have it in few bits."""
+        """Return whether the files have it in few bits."""
         return self._tensors[name].form not in PLAIN_FORMS
 
     def _joined(self, kind: str, parts: Mapping[str, int], *columns: int, dtype: torch.dtype | None = None) -> Tensor:

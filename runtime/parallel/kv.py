@@ -22,7 +22,7 @@ HEADS = 2  # the dimension of `[layers, parts, kv_heads, tokens, dim]` that is d
 
 
 class KVSizes(TypedDict):
-    """What KV is made for, as `KVCache` has it."""
+    """Sizes that KV is made for, as `KVCache` has them."""
 
     slots: int
     context: int

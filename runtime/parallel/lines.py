@@ -1,4 +1,4 @@
-"""What rank 0 tells the others, and how: pickled messages over a connection to each, in order.
+"""Messages from rank 0 to the others: pickled messages over a connection to each, in order.
 
 Both ends are processes of one server, which started the others itself; nobody else can write to the connection.
 """

@@ -50,7 +50,7 @@ def with_asked_marks(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def is_asked(segment: Segment) -> bool:
-    """Whether somebody wants the segment cancelled; rank 0 alone knows."""
+    """Return whether somebody wants the segment cancelled; rank 0 alone knows."""
     return _mark(segment).asked.at is not None
 
 

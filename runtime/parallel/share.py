@@ -1,4 +1,4 @@
-"""How a model is divided among ranks (Shoeybi et al., "Megatron-LM", arXiv 1909.08053).  Torch is not imported.
+"""Division of a model among ranks (Shoeybi et al., "Megatron-LM", arXiv 1909.08053).  Torch is not imported.
 
 Of each matrix that reads hidden states, a rank has the rows of its own attention heads or of its part of an MLP's inner
 width; of each matrix that writes them, the columns of the same.  So a rank's attention, or MLP, is a sum's part, and
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one rank has of a model.
+    """Share that one rank has of a model.
 
     Attributes:
         rank: whose share it is, from 0.
@@ -34,7 +34,7 @@ class Share:
 
     @property
     def leads(self) -> bool:
-        """Whether it is rank 0's, which plans, draws tokens and tells the others what to compute."""
+        """Return whether it is rank 0's, which plans, draws tokens and tells the others what to compute."""
         return self.rank == 0
 
     def part(self, size: int) -> slice:

@@ -66,7 +66,7 @@ class SharedStep:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no further sum is to come."""
+        """Return whether no further sum is to come."""
         return not self._layers_left
 
     def whole(self, part: torch.Tensor) -> torch.Tensor:

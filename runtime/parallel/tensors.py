@@ -49,12 +49,12 @@ class ColumnSlice:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the selection."""
+        """Shape of the selection."""
         return (*self.whole.shape[:-1], self.columns.stop - self.columns.start)
 
     @property
     def form(self) -> str:
-        """That of the whole."""
+        """Format of the whole."""
         return self.whole.form
 
     @property
@@ -64,7 +64,7 @@ class ColumnSlice:
 
     @property
     def code_format(self) -> CodeFormat | None:
-        """That of the whole; None where a group would be torn."""
+        """Format of the whole's codes; None where a group would be torn."""
         whole = self.whole.code_format
         return None if whole is None or self.columns.start % whole.group or self.columns.stop % whole.group else whole
 
@@ -102,12 +102,12 @@ class Zeros(WithoutCodes):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the tensor."""
+        """Shape of the tensor."""
         return self.whole.shape
 
     @property
     def form(self) -> str:
-        """That of the tensor."""
+        """Format of the tensor."""
         return self.whole.form
 
     @property

@@ -1,4 +1,4 @@
-"""What the rows of a prompt give besides KV: one vector for the whole of it, and how likely each of its tokens was.
+"""Outputs of a prompt's rows besides KV: one vector for the whole of it, and how likely each of its tokens was.
 
 A request says what it wants (`PromptOutputs`), the planner what that means for the rows of one step (`RowsWanted`), and
 the step gives it (`RowsGiven`), with the numbers that it reads at its end anyway.  Only the states after the last layer

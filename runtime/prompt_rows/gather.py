@@ -1,4 +1,4 @@
-"""What the rows of one step give besides KV, computed on the device and read with the step's other results.
+"""Outputs of one step's rows besides KV, computed on the device and read with the step's other results.
 
 Logits of all rows of a chunk would be gigabytes: 2048 rows of a vocabulary of 128 thousand are one.  So they are
 computed in pieces of `PIECE_BYTES`, each of which is reduced to a few numbers a row before the next one is made.
@@ -31,7 +31,7 @@ class Mark(Protocol):
 
     @property
     def at(self) -> float | None:
-        """When it came; None while it has not."""
+        """Time at which it came; None while it has not."""
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class PooledState:
 
     @property
     def rows(self) -> int:
-        """How many rows it is made of."""
+        """Number of rows that it is made of."""
         return self._rows
 
     def add(self, given: RowsGiven) -> None:

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class Pooling(enum.StrEnum):
-    """How the states of a prompt's rows become one vector."""
+    """Method by which the states of a prompt's rows become one vector."""
 
     MEAN = "mean"  # of all rows
     LAST = "last"  # the last row's, the only one that has seen the whole text
 
 
 class PoolingChoice(enum.StrEnum):
-    """Whose embeddings are served, if any: `Pooling`, what the model's files say, or none."""
+    """Choice of the embeddings that are served, if any: `Pooling`, what the model's files say, or none."""
 
     AUTO = "auto"
     MEAN = "mean"
@@ -43,7 +43,7 @@ class PoolingChoice(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PromptOutputs:
-    """What a request wants of each of its prompts besides KV.
+    """Outputs that a request wants of each of its prompts besides KV.
 
     Attributes:
         pooling: how its states become one vector; None for no vector.
@@ -56,7 +56,7 @@ class PromptOutputs:
 
     @property
     def needs_all_rows(self) -> bool:
-        """Whether the state of each row is needed, so that no KV that is there already can take a row's place."""
+        """Return whether the state of each row is needed, so that no KV that is there can take a row's place."""
         return self.pooling is Pooling.MEAN or self.alternatives is not None
 
     def of_rows(self, token_ids: Sequence[int], rows: int) -> RowsWanted | None:
@@ -73,7 +73,7 @@ NO_OUTPUTS = PromptOutputs()
 
 @dataclass(frozen=True, slots=True)
 class RowsWanted:
-    """What is wanted of one segment's rows.
+    """Outputs that are wanted of one segment's rows.
 
     Attributes:
         pooling: `MEAN` for the sum of their states, `LAST` for the state of the last; None for neither.
@@ -89,7 +89,7 @@ class RowsWanted:
 
 @dataclass(frozen=True, slots=True)
 class TokenScore:
-    """How likely a token of a prompt was after those before it.
+    """Score of a prompt's token: how likely it was after those before it.
 
     Attributes:
         logprobs: its own, and those of the likeliest tokens, under the model's own distribution.
@@ -102,7 +102,7 @@ class TokenScore:
 
 @dataclass(frozen=True, slots=True)
 class RowsGiven:
-    """What one segment's rows gave.
+    """Outputs of one segment's rows.
 
     Attributes:
         state: their sum, or the last row's, as was wanted, `[hidden]`; empty where none was.

@@ -1,4 +1,4 @@
-"""How a token is chosen from logits, batched and on the device.
+"""Sampling of tokens from logits, batched and on the device.
 
 The room knows nothing of steps, models or requests: `runtime.step` tells a step's rows by its types, and `runtime.nn`
 calls its functions at the end of a step.  It rests on torch alone; `params`, `tokens` and `random_numbers` do without

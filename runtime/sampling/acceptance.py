@@ -1,4 +1,4 @@
-"""Which drafts the target accepts: speculative decoding that does not change what is generated.
+"""Acceptance of drafts by the target: speculative decoding that does not change what is generated.
 
 A draft without a distribution is accepted where the target, drawing its own token with its own random number as it
 would without any draft, draws the same one.  The output is then plain decoding's, token for token.  That covers greedy

@@ -1,4 +1,4 @@
-"""What the sampled rows of one step ask for, as numbers that are sent to the device with the step's own.
+"""Parameters of the sampled rows of one step, as numbers that are sent to the device with the step's own.
 
 What no row asks for is neither sent nor computed.  The parameters decide that, never the logits.
 """
@@ -72,7 +72,7 @@ class CountPenalties:
 
 @dataclass(frozen=True, slots=True)
 class LogitBiases:
-    """What is added to logits: `biases`, `[entries]`."""
+    """Biases that are added to logits: `biases`, `[entries]`."""
 
     entries: LogitEntries
     biases: StagedTensor
@@ -160,7 +160,7 @@ class LogprobRows:
 
 @dataclass(frozen=True, slots=True)
 class SamplingBatch:
-    """What a step's sampled rows ask for, with one entry of `specs` and `drafts` each; None is what no row asks for.
+    """Parameters of a step's sampled rows, with one entry of `specs` and `drafts` each; None is what no row asks for.
 
     The staged tensors can be read once their buffer was sent.  `draws` draws the tokens of all but `random_rows`; None
     where PyTorch's operations do.

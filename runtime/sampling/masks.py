@@ -29,7 +29,7 @@ MOST_SEEN = 4096
 
 
 class MaskPenalties:
-    """What masks add to logits, on one device.
+    """Penalties that masks add to logits, on one device.
 
     An output is mostly in one of few states of its grammar, so the same masks come again and again.  The row of one
     that comes for the second time is kept, and its bits are not sent any more.

@@ -9,7 +9,7 @@ from runtime.sampling.random_numbers import splitmix64
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How one generation picks its tokens.
+    """Parameters by which one generation samples its tokens.
 
     The defaults are neutral; a server's own are in `runtime.checkpoint.sampling_defaults`.
 
@@ -46,12 +46,12 @@ class SamplingParams:
 
     @property
     def penalises(self) -> bool:
-        """Whether a token is the less probable for having come before."""
+        """Return whether a token is the less probable for having come before."""
         return self.repetition_penalty != 1 or self.presence_penalty != 0 or self.frequency_penalty != 0
 
     @property
     def looks_back(self) -> bool:
-        """Whether a token's probability depends on the tokens before it, beside what the model makes of them."""
+        """Return whether a token's probability depends on the tokens before it, beside what the model makes of them."""
         return self.penalises or any(len(word) > 1 for word in self.bad_words)
 
     def for_choice(self, index: int) -> SamplingParams:

@@ -47,7 +47,7 @@ class SampledRow:
 
 
 class Drawn:
-    """What was drawn for a step's rows, and what else the host is to know: all of it on the device until it is read.
+    """Tokens drawn for a step's rows, and what else the host is to know: all of it on the device until it is read.
 
     Attributes:
         tokens: ids, int64 `[rows]`.

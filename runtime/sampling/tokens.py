@@ -50,7 +50,7 @@ class AllowedTokens:
 
 @dataclass(frozen=True, slots=True)
 class SampleSpec:
-    """How to draw the token that follows a row.
+    """Specification of how to draw the token that follows a row.
 
     Attributes:
         params: with `seed` resolved to a number.
@@ -74,7 +74,7 @@ class SampleSpec:
 
     @property
     def mask(self) -> TokenMask | None:
-        """Which tokens may be drawn; None for any."""
+        """Mask of the tokens that may be drawn; None for any."""
         return self.masks[0] if self.masks else None
 
     def number(self, stream: int = TOKEN_STREAM) -> float:

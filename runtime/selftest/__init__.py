@@ -1,4 +1,4 @@
-"""What `cede doctor --self-test` makes of the device alone: parity with a reference, rates, reads by the host.
+"""Self-test of the device alone: parity with a reference, rates, reads by the host.
 
 For `actors.selftest`, `web.selftest`, the doctor command and `bench`; nothing that serves imports this room.  It rests
 on the rest of `runtime`.

@@ -1,4 +1,4 @@
-"""What a self-test finds: one record per check.
+"""Findings of a self-test: one record per check.
 
 A check is a function that returns its figures, or raises: `Mismatch` where something is wrong, `NotHere` where there is
 nothing to check on this device.  Whatever else it raises is a failure too.
@@ -21,7 +21,7 @@ Figures: TypeAlias = dict[str, float | int | str]
 
 
 class Status(StrEnum):
-    """How a check ended."""
+    """Outcome of a check."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -29,7 +29,7 @@ class Status(StrEnum):
 
 
 class Mismatch(Exception):
-    """What a check has found wrong, in a sentence, with what was measured until then."""
+    """Raised by a check for what it has found wrong, in a sentence, with what was measured until then."""
 
     def __init__(self, message: str, figures: Figures | None = None) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ def without_paths(text: str) -> str:
 
 
 def _innermost(error: Exception) -> Exception:
-    """What a nursery has wrapped; the first of several."""
+    """Return what a nursery has wrapped; the first of several."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""What cede runs on, in words and figures: for a report that goes to others, so without names of hosts and people."""
+"""Description of the machine: for a report that goes to others, so without names of hosts and people."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _version(library: str) -> str:
 
 
 def describe_choice(device: str, dtype: str, checkpoint_dtype: str | None) -> Facts:
-    """What these settings, names or `auto`, come to here, and why.
+    """Return what these settings, names or `auto`, come to here, and why.
 
     Raises:
         CheckpointError: the device asked for is not available.
@@ -79,7 +79,7 @@ def describe_choice(device: str, dtype: str, checkpoint_dtype: str | None) -> Fa
 
 
 def describe_fit(path: Path, device: str, dtype: str) -> Facts:
-    """What a model's weights are on the disk, and what they take in each form that `--quantize` can give them.
+    """Return what a model's weights are on disk, and what they take in each form of `--quantize`.
 
     Raises:
         CheckpointError: it is not a model that cede loads, or there is no such device.
@@ -95,7 +95,7 @@ def describe_fit(path: Path, device: str, dtype: str) -> Facts:
 
 
 def describe_embedded() -> str:
-    """Whether the model that comes with cede is there and can be loaded."""
+    """Return whether the model that comes with cede is there and can be loaded."""
     try:
         checkpoint = open_checkpoint(resolve_model(None))
         config = checkpoint.config
@@ -106,7 +106,7 @@ def describe_embedded() -> str:
 
 
 def describe_kv_folder(folder: Path) -> str:
-    """What lies in a folder of KV blocks.  Raises KVFolderError."""
+    """Return what lies in a folder of KV blocks.  Raises KVFolderError."""
     models = blocks = size = irregular = 0
     for key in roots(folder):
         with opened_root(folder, key) as descriptor:
@@ -135,6 +135,6 @@ def _installed_memory() -> int:
 
 
 def _system() -> str:
-    """Its version without what a builder of kernels may have put behind it."""
+    """Return its version without what a builder of kernels may have put behind it."""
     version = platform.mac_ver()[0] or re.split(r"[^\d.]", platform.release())[0]
     return f"{platform.system()} {version} {platform.machine()}"

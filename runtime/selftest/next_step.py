@@ -1,4 +1,4 @@
-"""Whether steps that begin before the host has read what the ones before drew give what steps one by one do."""
+"""Check that steps which begin before the host has read the ones before give what steps one by one do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a device computes what the model says: its steps beside a float32 run of the same weights on the CPU.
+"""Check that a device computes what the model says: its steps beside a float32 run of the same weights on the CPU.
 
 The model under test is fed the reference's own tokens, so that one difference does not make all that follows differ,
 and its scores are compared at each position.  Everything here runs on the device thread.
@@ -102,7 +102,7 @@ def _centred(scores: torch.Tensor) -> torch.Tensor:
 
 
 def worst(figures: Sequence[Figures]) -> Figures:
-    """Of several comparisons."""
+    """Return the worst figures of several comparisons."""
     return {
         "positions": sum(int(one["positions"]) for one in figures),
         "worst_error": max(float(one["worst_error"]) for one in figures),
@@ -249,7 +249,7 @@ class Parity:
         return worst(figures)
 
     def quantised(self, model: Transformer) -> Figures:
-        """How far the same model with fewer bits a weight is from the reference."""
+        """Return how far the same model with fewer bits a weight is from the reference."""
         scores = Subject(model).score(0, self._text, len(self._text))
         expected = self._expected.log_softmax(-1)
         divergence = F.kl_div(scores.log_softmax(-1), expected, log_target=True, reduction="none").sum(-1).mean()
@@ -258,7 +258,7 @@ class Parity:
 
 
 def cancel_limits(model: Transformer) -> tuple[int, float]:
-    """How many layers may end after a cancel on the model's device, and by how much log-probabilities may differ there.
+    """Return how many layers may end after a cancel on the model's device, and how log-probabilities may differ.
 
     A device that queues may have been given `MAX_LAYERS_AHEAD` layers when the cancel comes.
     """

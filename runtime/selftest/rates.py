@@ -1,4 +1,4 @@
-"""What a device does in a second: bytes read, multiplications, and steps in a bare loop without an engine.
+"""Rates of a device: bytes read, multiplications, and steps in a bare loop without an engine.
 
 To be called on the device thread.
 """
@@ -74,7 +74,7 @@ def _synchronise(device: torch.device) -> None:
 
 
 def threads() -> int:
-    """Of one operation on the CPU, if it is called on this thread."""
+    """Return the threads of one operation on the CPU, if it is called on this thread."""
     return torch.get_num_threads()
 
 
@@ -134,7 +134,7 @@ def seconds_per_step(results: Sequence[StepResult]) -> float:
 
 
 def measure_bandwidth(model: Transformer, nbytes: int) -> Figures:
-    """Of the model's device."""
+    """Measure that of the model's device."""
     return {"gigabytes_per_second": read_bandwidth(model.weights.embedding.device, nbytes) / 1e9, "threads": threads()}
 
 
@@ -145,7 +145,7 @@ def measure_products(model: Transformer) -> Figures:
 
 
 def measure_decode(model: Transformer, streams: int, depth: int, steps: int) -> Figures:
-    """That many sequences, `depth` tokens long to begin with."""
+    """Measure that of so many sequences, `depth` tokens long to begin with."""
     for slot in range(streams):
         prefill(model, slot, random_prompt(model, depth, slot))
     seconds = seconds_per_step(decode(model, streams, depth, steps))

@@ -1,4 +1,4 @@
-"""How often the host waits for the device to read from it.
+"""Count of the host's waits for the device to read from it.
 
 One read a step is what there is to be, and one in each layer with experts, where the host has to know which are met.
 """

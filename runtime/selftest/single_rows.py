@@ -1,4 +1,4 @@
-"""Whether the kernels for attention of single rows compute what PyTorch's operations do."""
+"""Check that the kernels for attention of single rows compute what PyTorch's operations do."""
 
 from __future__ import annotations
 

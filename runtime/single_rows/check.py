@@ -48,7 +48,7 @@ class Case:
 
     @property
     def longest(self) -> int:
-        """How many positions the last row of the longest segment sees."""
+        """Return how many positions the last row of the longest segment sees."""
         return max(segment.end - segment.first for segment in self.segments)
 
 

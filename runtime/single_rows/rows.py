@@ -1,4 +1,4 @@
-"""Where the rows of a step lie, how a layer scores keys, and what kernels of single rows do."""
+"""Rows of a step where they lie, scoring of keys by a layer, and the interface of kernels of single rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_SPLITS = 32
 
 @dataclass(frozen=True, slots=True)
 class RowTable:
-    """Where rows lie and what they see.
+    """Table of where rows lie and what they see.
 
     Attributes:
         numbers: int64 `[4, rows]`: their places in the arena of KV, -1 of a row that is none; positions in their
@@ -33,7 +33,7 @@ class RowTable:
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of rows."""
         return self.numbers.shape[1]
 
 
@@ -51,7 +51,7 @@ def table_numbers(segments: Sequence[Segment], rows: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """How a layer scores keys.
+    """Scoring of keys by a layer.
 
     Attributes:
         scale: of the scores.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """How far a burst may go.
+    """Bounds of a burst.
 
     Attributes:
         steps: of how many at a time the event loop is told.
@@ -38,12 +38,12 @@ class Burst:
 
     @property
     def unheard(self) -> int:
-        """How many steps may have run, in part at least, when whoever awaits the next result has it."""
+        """Return how many steps may have run, in part at least, when whoever awaits the next result has it."""
         return min(2 * self.steps, self.most)
 
 
 class RunningBurst:
-    """Those steps of a burst that are told of at a time: what the next one runs, and what the ones before gave.
+    """Steps of a burst that are told of at a time: what the next one runs, and what the ones before gave.
 
     A burst ends with the step in which a sequence draws a token that ends it, is cancelled, or has numbers that are not
     finite: of that step such a sequence has nothing, so that its next one, in which it is alone or may be, tells.
@@ -75,7 +75,7 @@ class RunningBurst:
 
     @property
     def layer_done(self) -> Callable[[], None] | None:
-        """What is to be called at the end of each layer of the next step; None for nothing."""
+        """Function to be called at the end of each layer of the next step; None for nothing."""
         hook, before = self._job.layer_done, self._job.before + len(self._results)
         return None if hook is None else partial(hook, before)
 
@@ -111,7 +111,7 @@ class RunningBurst:
         )
 
     def _is_next_likely(self) -> bool:
-        """Whether a step follows on the one that runs, unless something ends there."""
+        """Return whether a step follows on the one that runs, unless something ends there."""
         burst, steps = self._job.burst, len(self._results) + 1
         if burst is None or steps >= burst.most or not all(map(_needs_no_token, self.segments)):
             return False
@@ -127,13 +127,13 @@ class RunningBurst:
 
 
 def _ends(segment: Segment, result: SegmentResult) -> bool:
-    """Whether nothing is to follow on what a step gave for a segment."""
+    """Return whether nothing is to follow on what a step gave for a segment."""
     assert segment.sample is not None, "a burst is of segments after which a token is drawn"
     return not result.tokens or segment.mark.at is not None or result.tokens[-1].token_id in segment.sample.end_ids
 
 
 def _needs_no_token(segment: Segment) -> bool:
-    """Whether a segment is wanted, and its token's distribution is the model's, whatever was drawn before."""
+    """Return whether a segment is wanted, and its token's distribution is the model's, whatever was drawn before."""
     assert segment.sample is not None, "a burst is of segments after which a token is drawn"
     return segment.mark.at is None and not segment.sample.params.looks_back
 

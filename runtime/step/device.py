@@ -62,7 +62,7 @@ def select_dtype(name: str, device: torch.device, checkpoint_dtype: str | None) 
 
 
 def has_bfloat16_arithmetic() -> bool:
-    """Whether this CPU has it and PyTorch uses it, which it does through oneDNN; not every build has that."""
+    """Return whether this CPU has it and PyTorch uses it, which it does through oneDNN; not every build has that."""
     built = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return built and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
@@ -85,7 +85,7 @@ def memory_limit(device: torch.device) -> int:
 
 
 def device_answers() -> bool:
-    """Whether the device in use still runs anything; called after something has failed.
+    """Return whether the device in use still runs anything; called after something has failed.
 
     After an error such as a device-side assertion CUDA refuses all work until the process ends.  No other device is
     known to do so.
@@ -132,7 +132,7 @@ class RunAhead:
 
     @property
     def unfinished(self) -> int:
-        """How many layers the device may not have finished."""
+        """Return how many layers the device may not have finished."""
         return len(self._pending)
 
     def drain(self) -> None:

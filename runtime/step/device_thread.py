@@ -53,7 +53,7 @@ class DeviceThread:
 
     @property
     def hangs(self) -> bool:
-        """Whether the thread is still at a function that nobody awaits any longer."""
+        """Return whether the thread is still at a function that nobody awaits any longer."""
         return self._call is not None
 
     def start(self) -> None:
@@ -140,7 +140,7 @@ class DeviceThread:
             untold()
 
     def is_heard(self) -> bool:
-        """Whether the event loop has heard of all that it was told; for functions that run on the thread."""
+        """Return whether the event loop has heard of all that it was told; for functions that run on the thread."""
         return self._heard == self._told
 
     def report_progress(self) -> None:

@@ -1,4 +1,4 @@
-"""Where steps run: what every executor does, and the two that run them in the caller's own task.
+"""Executors, where steps run: their interface, and the two that run them in the caller's own task.
 
 The slot manager is the only caller and runs one thing at a time.  All executors drive the same `run_step`, so what a
 test sees in the simulation is the code that serves.  A step runs on the target or, where there is one, on the drafter:

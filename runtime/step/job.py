@@ -1,4 +1,4 @@
-"""What an executor is told to do."""
+"""Jobs of an executor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LayerHook: TypeAlias = "Callable[[int], None]"
 
 @dataclass(frozen=True, slots=True)
 class StepJob:
-    """What an executor is to run: one step, or a burst of them.
+    """Job of an executor: one step, or a burst of them.
 
     Attributes:
         segments: the rows to compute.

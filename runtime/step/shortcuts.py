@@ -1,4 +1,4 @@
-"""What a model may be able to do beside what steps need, where that is faster."""
+"""Optional methods of a model beside what steps need, where they are faster."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class NextStep(Protocol[BatchT_contra]):
 
 
 class Ahead(Protocol[BatchT_contra]):
-    """Who knows whether a step is followed by another.
+    """Source of whether a step is followed by another.
 
     Attributes:
         layers_ahead: layers of this step that the device was given before it was known that they are wanted.

@@ -98,7 +98,7 @@ class Segment:
 
     @property
     def sample_specs(self) -> list[SampleSpec]:
-        """How the token after each of these rows is drawn."""
+        """Specifications of how the token after each of these rows is drawn."""
         if self.sample is None:
             return []
         drafted = [draft.token_id for draft in self.drafts]
@@ -107,7 +107,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class SegmentResult:
-    """What became of one segment.
+    """Result of one segment.
 
     Attributes:
         computed: every layer ran over its rows and the result was finite.  Only then may the rows be committed, and of
@@ -132,7 +132,7 @@ class SegmentResult:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What became of a step: one entry per segment, in the order given; times in seconds, on the executor's clock.
+    """Result of a step: one entry per segment, in the order given; times in seconds, on the executor's clock.
 
     Attributes:
         segments: what became of each.
@@ -151,13 +151,13 @@ class StepResult:
 
     @property
     def layers_run(self) -> int:
-        """How many layers ran."""
+        """Return how many layers ran."""
         return len(self.layer_ends)
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentOutput:
-    """What `StepModel.finish` returns for one segment; the fields are those of `SegmentResult`."""
+    """Result of `StepModel.finish` for one segment; the fields are those of `SegmentResult`."""
 
     finite: bool
     tokens: tuple[SampledToken, ...] = ()

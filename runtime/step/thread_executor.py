@@ -72,7 +72,7 @@ class ThreadExecutor(Generic[ModelT]):
 
     @property
     def hangs(self) -> bool:
-        """Whether the device thread is still at something that nobody awaits any longer."""
+        """Return whether the device thread is still at something that nobody awaits any longer."""
         return self._thread.hangs
 
     async def run_step(self, job: StepJob) -> StepResult:

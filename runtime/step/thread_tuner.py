@@ -1,4 +1,4 @@
-"""How many threads a step is to use while other programs want the processor too.
+"""Tuning of a step's threads while other programs want the processor too.
 
 The threads of a step meet after each operation, and one that another program keeps from running holds up the others:
 beside one busy loop a step of one row took up to eight times as long on two threads as on one (bench/LOG.md).  So while
@@ -36,7 +36,7 @@ FIRST_WAIT, MAX_WAIT, MAX_COST = 2.0, 60.0, 0.02
 
 @dataclass(slots=True)
 class _Pause:
-    """When the next trial in a direction may begin."""
+    """Pause until the next trial in a direction may begin."""
 
     until: float = 0.0  # seconds, as `now` of `ThreadTuner.observe`
     seconds: float = FIRST_WAIT
@@ -76,7 +76,7 @@ class _Trial:
 
     @property
     def ended(self) -> bool:
-        """Whether enough is known."""
+        """Return whether enough is known."""
         hopeless = bool(self.ratios) and self.ratios[-1] > HOPELESS
         return hopeless or len(self.ratios) == TRIAL_STEPS or self.steps == MAX_TRIAL_STEPS
 
@@ -87,7 +87,7 @@ class _Trial:
 
 
 class ThreadTuner:
-    """Is told of each step, and says how many threads the next is to use.
+    """Tuner that is told of each step, and says how many threads the next is to use.
 
     Args:
         max_threads: threads to use while nothing is in the way.
@@ -104,7 +104,7 @@ class ThreadTuner:
 
     @property
     def threads(self) -> int:
-        """How many threads the next step is to use."""
+        """Return how many threads the next step is to use."""
         return self._counts[self._level if self._trial is None else self._trial.level]
 
     def observe(self, kind: Hashable, seconds: float, computing: float, now: float) -> None:

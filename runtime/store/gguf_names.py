@@ -1,4 +1,4 @@
-"""Which GGUF files of many make a model: quantisations, split sets, and what is beside them."""
+"""Choice of the GGUF files that make a model: quantisations, split sets, and what is beside them."""
 
 from __future__ import annotations
 

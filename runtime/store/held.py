@@ -1,4 +1,4 @@
-"""What models are here: the embedded one, cede's folder, the hub's cache; and removing one of them."""
+"""Models that are here: the embedded one, cede's folder, the hub's cache; and removing one of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EMBEDDED = "(embedded)"
 
 
 class Place(StrEnum):
-    """Where a model lies."""
+    """Location of a model."""
 
     EMBEDDED = "embedded"
     CEDE = "cede"
@@ -111,7 +111,7 @@ def _cached(cached: CachedModel) -> HeldModel:
 
 
 def _means(parsed: object, model: HeldModel) -> bool:
-    """Whether a name, as it was read, means a model."""
+    """Return whether a name, as it was read, means a model."""
     if isinstance(model.stored, CachedModel):
         return isinstance(parsed, HubName) and _names_cached(parsed, model.name)
     if model.stored is None or parsed is None or isinstance(parsed, HubName):

@@ -122,7 +122,7 @@ def _cached(name: HubName) -> Path | None:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether all weights are there that a folder's index names, or some where it has no index."""
+    """Return whether all weights are there that a folder's index names, or some where it has no index."""
     try:
         index = json.loads((folder / _INDEX).read_bytes())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is in the hub's cache, which other programs share, and removing it."""
+"""Listing of the hub's cache, which other programs share, and removal from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a model could not be had from the hub, in plain words and on one line, with what would help."""
+"""Reasons why a model could not be had from the hub, in plain words and on one line, with what would help."""
 
 from __future__ import annotations
 

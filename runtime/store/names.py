@@ -1,4 +1,4 @@
-"""What a model's name stands for, read from the name alone."""
+"""Meaning of a model's name, read from the name alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class PackageName:
         return PACKAGE_PREFIX + self.requirement
 
     def means(self, found: PackageName) -> bool:
-        """Whether a package that was found is this one; any version is where none is wanted, and 1.0 is 1.0.0."""
+        """Return whether a package that was found is this one; any version is if none is wanted; 1.0 is 1.0.0."""
         if self.project != found.project or self.version is None:
             return self.project == found.project
         return canonicalize_version(self.version) == canonicalize_version(found.version or "")

@@ -1,4 +1,4 @@
-"""Who is told how a download goes on."""
+"""Progress of a download, for whoever is told."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Progress(Protocol):
 
     @property
     def terminal(self) -> bool:
-        """Whether the standard error is a terminal."""
+        """Return whether the standard error is a terminal."""
 
     def say(self, line: str) -> None:
         """Take a line about what happens now."""

@@ -93,7 +93,7 @@ def _local(name: str, path: Path) -> Path:
 
 
 def _is_path(name: str, source: HubName | PackageName | None) -> bool:
-    """Whether a name by which nothing is here can only have been meant for a file or a folder."""
+    """Return whether a name by which nothing is here can only have been meant for a file or a folder."""
     if "\0" in name or ":" in name:
         return False
     if name.startswith(("/", "./", "../", "~")) or name.lower().endswith(("/", SUFFIX)):

@@ -20,7 +20,7 @@ logger = logging.getLogger("cede.chaos")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fault:
-    """What all faults have in common: `every` makes one recur, after so many more of what it counts."""
+    """Base of all faults: `every` makes one recur, after so many more of what it counts."""
 
     counts: ClassVar[str] = "step"  # the field that says when
 
@@ -34,12 +34,12 @@ class _Fault:
 
     @property
     def first(self) -> int:
-        """When it happens first."""
+        """Count at which it happens first."""
         when: int = getattr(self, self.counts)
         return when
 
     def is_due(self, count: int) -> bool:
-        """Whether it happens at this count."""
+        """Return whether it happens at this count."""
         if self.every is None:
             return count == self.first
         return count >= self.first and (count - self.first) % self.every == 0
@@ -82,7 +82,7 @@ class NotFinite(_StepFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowStep(_StepFault):
-    """This layer takes so many seconds longer; longer than the server's hang timeout, and the device hangs."""
+    """Slow layer, which takes so many seconds longer; longer than the server's hang timeout, and the device hangs."""
 
     seconds: float
     what: Literal["slow-step"] = "slow-step"
@@ -248,7 +248,7 @@ class Chaos:
         return [fault for fault in self.due(kind, step) if fault.drafting == drafting]
 
     def has_happened(self, kind: type[_Fault]) -> bool:
-        """Whether a fault of this kind has."""
+        """Return whether a fault of this kind has."""
         return any(isinstance(fault, kind) for fault in self.fired)
 
     def fire(self, fault: Fault) -> None:

@@ -102,7 +102,7 @@ class SimulatedModel:
     def continuation(
         self, prompt: Sequence[int], tokens: int, draw: Callable[[Sequence[int], int], int] | None = None
     ) -> list[int]:
-        """What a request alone on a clean server must get: the oracle of the exactness tests.
+        """Return what a request alone on a clean server must get: the oracle of the exactness tests.
 
         Args:
             prompt: token ids.
@@ -195,7 +195,7 @@ class SimulatedModel:
     # --- the windowed layer -----------------------------------------------------------------------------------------
 
     def read_windows(self, slot: int, start: int, end: int) -> list[int]:
-        """What lies in a slot's ring where the rows of these positions belong."""
+        """Return what lies in a slot's ring where the rows of these positions belong."""
         return [self.windows[slot][position % self.ring] for position in range(start, end)]
 
     def write_windows(self, slot: int, start: int, rows: Sequence[int]) -> None:
@@ -242,7 +242,7 @@ class SimulatedModel:
         return tokens
 
     def _given(self, segment: Segment) -> RowsGiven:
-        """What a segment's rows give besides KV."""
+        """Return what a segment's rows give besides KV."""
         wanted = segment.wanted
         if wanted is None:
             return NOTHING
@@ -254,7 +254,7 @@ class SimulatedModel:
         return RowsGiven(_summed(map(hidden_state, pooled)), len(pooled), scores)
 
     def score(self, state: int, target: int, alternatives: int) -> TokenScore:
-        """How likely a token is after a history of this state; the likeliest are those that follow the next token."""
+        """Return how likely a token is after a history of this state; the likeliest follow the next token."""
         likely = [(self.next_token(state) + i) % self.vocab_size for i in range(alternatives)]
         top = tuple((token_id, -0.5 * i) for i, token_id in enumerate(likely))
         return TokenScore(TokenLogprobs(-float(splitmix64(state ^ target) % 1024), top), 1 + state % 7)
@@ -276,7 +276,7 @@ class SimulatedModel:
         return splitmix64(state) % self.vocab_size
 
     def allowed_token(self, token_id: int, mask: TokenMask | None) -> int:
-        """What is drawn in place of a token: the first from it on that its mask allows."""
+        """Return what is drawn in place of a token: the first from it on that its mask allows."""
         bits = None if mask is None else mask.take()
         if bits is None:
             return token_id
@@ -285,12 +285,12 @@ class SimulatedModel:
 
 
 def _rows(segments: Sequence[Segment]) -> list[tuple[int, int, int, list[int]]]:
-    """What segments compute, and where it lies."""
+    """Return what segments compute, and where it lies."""
     return [(segment.slot, segment.origin, segment.start, list(segment.token_ids)) for segment in segments]
 
 
 class _StandIn(int):
-    """What takes the place of the target's state at a position until the target has been there."""
+    """Stand-in for the target's state at a position until the target has been there."""
 
 
 class SimulatedDrafter(SimulatedModel):
@@ -318,7 +318,7 @@ class SimulatedDrafter(SimulatedModel):
         self._from_states = from_states
 
     def guess(self, state: int) -> int:
-        """What it takes for the next token after a history of this state."""
+        """Return what it takes for the next token after a history of this state."""
         token = self.next_token(state)
         right = splitmix64(state ^ 0xD4AF7) < self._accuracy * 2**64
         return token if right else (token + 1) % self.vocab_size

@@ -40,7 +40,7 @@ BatchT = TypeVar("BatchT")
 
 
 class PlannedFault(RuntimeError):
-    """What the device raises because a plan says so."""
+    """Raised by the device because a plan says so."""
 
 
 class ThreadKilled(SystemExit):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Vocabulary(Protocol):
-    """What is needed of `runtime.text.tokenizer.Tokenizer`, whose method this is."""
+    """Interface of `runtime.text.tokenizer.Tokenizer`, whose method this is."""
 
     def token_id(self, token: str) -> int | None:
         """Return the id of the token with exactly this spelling; None where there is none."""
@@ -22,7 +22,7 @@ class Vocabulary(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How one line of models spells its tokens for infilling.
+    """Spelling of one line of models for infilling.
 
     Attributes:
         prefix: comes before the text before the gap.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Encoder(Protocol):
-    """What is needed of `runtime.text.tokenizer.Tokenizer`, whose attribute and method these are."""
+    """Interface of `runtime.text.tokenizer.Tokenizer`, whose attribute and method these are."""
 
     longest_token: int
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PieceRules:
-    """What a decoder of `tokenizer.json` does to one token, and to the beginning of the whole text.
+    """Effects of a decoder of `tokenizer.json` on one token, and on the beginning of the whole text.
 
     Attributes:
         steps: applied in order, until one returns bytes.

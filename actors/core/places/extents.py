@@ -1,4 +1,4 @@
-"""Where the slots' sequences lie in the arena of KV: their extents are given, grown, shrunk and moved.
+"""Extents of the slots' sequences in the arena of KV: they are given, grown, shrunk and moved.
 
 What a sequence may come to need is its *promise*.  Sequences run only as long as the sum of their promises fits the
 arena, so that each can be given what it was promised, whatever the others take; what is not used yet is lent to
@@ -67,7 +67,7 @@ class Moving:
 
 @dataclass(slots=True)
 class ExtentCounts:
-    """What has been done since the start.
+    """Counts since the start.
 
     Attributes:
         grown: extents that grew in place.
@@ -86,7 +86,7 @@ class ExtentCounts:
 
 @dataclass(frozen=True, slots=True)
 class Shelved:
-    """What lies on a shelf: how many tokens' KV, from which position of the arena on, in a place of how many."""
+    """Contents of a shelf: how many tokens' KV, and where in the arena it lies."""
 
     id: int
     tokens: int
@@ -154,7 +154,7 @@ class Extents:
 
     @property
     def positions(self) -> int:
-        """Of the arena."""
+        """Positions of the arena."""
         return self._arena.positions
 
     @property
@@ -207,7 +207,7 @@ class Extents:
         return count
 
     def is_moving(self, slot: SlotView) -> bool:
-        """Whether a slot's sequence is on its way to another place."""
+        """Return whether a slot's sequence is on its way to another place."""
         return self.moving is not None and self.moving.slot == slot.id
 
     def place(self, slot: SlotView, position: int) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SlotsInView:
-    """What the slot table has, to be looked at: nothing here changes it.
+    """Read-only view of the slot table: nothing here changes it.
 
     A *place* is a slot, or a shelf: where nobody ever runs, and what somebody left can stay while there is room.
 
@@ -35,7 +35,7 @@ class SlotsInView:
         self._grants = 0
 
     def __len__(self) -> int:
-        """How many slots there are."""
+        """Return how many slots there are."""
         return self._slots
 
     def __iter__(self) -> Iterator[SlotView]:
@@ -73,7 +73,7 @@ class SlotsInView:
 
     @property
     def grants(self) -> int:
-        """How many there were."""
+        """Number of grants so far."""
         return self._grants
 
     def longest_live_prefix(

@@ -46,19 +46,19 @@ class SlotRecord:
 
     @property
     def origin(self) -> int:
-        """Where position 0 of its sequence lies in the arena."""
+        """Position where position 0 of its sequence lies in the arena."""
         extent = self.arena.extent(self.id)
         return 0 if extent is None else extent.first
 
     @property
     def capacity(self) -> int:
-        """How many positions its extent has; 0 if it has none."""
+        """Return how many positions its extent has; 0 if it has none."""
         extent = self.arena.extent(self.id)
         return 0 if extent is None else extent.capacity
 
     @property
     def used(self) -> int:
-        """Of these, how many have something that may not be lost; blocks that wait to be kept are not known here."""
+        """Number of these that have something that may not be lost; blocks that wait to be kept are not known here."""
         return max(len(self.tokens), self.staged, self.draft_length)
 
     @property
@@ -67,7 +67,7 @@ class SlotRecord:
         return 0 if self.rings is None else self.rings.first_kept(self.least)
 
     def resident(self) -> Resident:
-        """What it holds now, in a copy that does not change with it."""
+        """Return what it holds now, in a copy that does not change with it."""
         tokens = self.tokens.head(len(self.tokens))
         return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from, self.private)
 

@@ -1,4 +1,4 @@
-"""Which format a model's tool calls have."""
+"""Choice of the format of a model's tool calls."""
 
 from __future__ import annotations
 

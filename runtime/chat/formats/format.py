@@ -1,4 +1,4 @@
-"""What a format of tool calls is."""
+"""Interface of a format of tool calls."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Calls:
 
 
 class ToolFormat(Protocol):
-    """How a family writes calls."""
+    """Format in which a family writes calls."""
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """What stands in its answers, first what begins a call; special tokens among them have to be in the text."""
+        """Markers in its answers, first what begins a call; special tokens among them have to be in the text."""
 
     def read(self, source: Source, calls: Calls) -> Reading[None]:
         """Read an answer to its end, behind what was thought."""

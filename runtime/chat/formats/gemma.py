@@ -32,7 +32,7 @@ _SCALARS = ("integer", "number", "boolean", "null")
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """How a model spells the markers: before a call, behind it, and on both sides of a text."""
+    """Spelling of a model's markers: before a call, behind it, and on both sides of a text."""
 
     opening: str
     closing: str

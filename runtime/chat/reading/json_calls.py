@@ -22,7 +22,7 @@ _ARGUMENTS = ("arguments", "parameters")  # Llama's word is the second
 
 @dataclass(slots=True)
 class _Call:
-    """What is known of a call that is being read."""
+    """Call that is being read, as far as it is known."""
 
     name: str = ""
     id: str | None = None

@@ -1,4 +1,4 @@
-"""Where a JSON value ends, in a text that comes in pieces."""
+"""Search for the end of a JSON value, in a text that comes in pieces."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _REPAIRED_FIRST = _SCALAR_FIRST | {word[0] for word in _NOT_JSON}
 
 
 def is_scalar(text: str) -> bool:
-    """Whether a text is a number of JSON, or one of its three words."""
+    """Return whether a text is a number of JSON, or one of its three words."""
     return _SCALAR.fullmatch(text) is not None
 
 
 class _Next(enum.Enum):
-    """What may come next outside of strings."""
+    """Kind of what may come next outside of strings."""
 
     VALUE = enum.auto()
     VALUE_OR_END = enum.auto()  # of an array

@@ -1,4 +1,4 @@
-"""What a JSON string says, as it comes, and the inputs of custom tools, which are such strings."""
+"""Text of a JSON string, as it comes, and of the inputs of custom tools, which are such strings."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _FEW_SPACES = re.compile(f"[{WHITESPACE}]{{0,64}}")
 
 
 class Source:
-    """What came of one answer and was not read yet, which is little: readers take what they are sure of.
+    """Text of one answer that was not read yet, which is little: readers take what they are sure of.
 
     Attributes:
         text: what came last.

@@ -35,7 +35,7 @@ def read_schema(tool: Tool) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentTags:
-    """How a format writes the arguments of a call, each between tags.
+    """Format of the arguments of a call, each between tags.
 
     Attributes:
         head: stands before an argument's name.
@@ -138,7 +138,7 @@ class TaggedArguments:
 
     @property
     def doubtful(self) -> bool:
-        """Whether a tag seems to be missing: an argument that is not there may stand within the value of another."""
+        """Return whether a tag seems to be missing: an argument that is absent may stand in the value of another."""
         missing = [key for key in self._required if key not in self._given]
         return self._wrong or bool(self._swallowed - self._given) or (self._stray and bool(missing))
 
@@ -204,7 +204,7 @@ class TaggedArguments:
 
 
 class _Value:
-    """What came of a value.
+    """Part of a value that has come.
 
     Attributes:
         pieces: of it.

@@ -1,4 +1,4 @@
-"""What distinguishes one architecture from another, as data.
+"""Differences between architectures, as data.
 
 - `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense` and `gemma` are parts of it
 - `family`: `Family`, the form of an entry

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How one architecture departs from plain Llama.
+    """Differences of one architecture from plain Llama.
 
     A bias or a norm is always there, never, or as the key of config.json says that is named here.
 

@@ -42,7 +42,7 @@ def windows(settings: Settings, types: list[str]) -> tuple[int | None, ...]:
 
 
 def uses_sliding_window(settings: Settings) -> bool:
-    """Whether any layer has a window."""
+    """Return whether any layer has a window."""
     return boolean(settings, "use_sliding_window") and settings["sliding_window"] is not None
 
 

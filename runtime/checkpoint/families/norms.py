@@ -1,4 +1,4 @@
-"""How a decoder normalises, and where in its layers."""
+"""Normalisation in a decoder: how, and where in its layers."""
 
 from __future__ import annotations
 

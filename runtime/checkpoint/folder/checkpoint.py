@@ -72,7 +72,7 @@ class FolderCheckpoint:
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether there is a `tokenizer.json`."""
+        """Return whether there is a `tokenizer.json`."""
         return (self.path / "tokenizer.json").is_file()
 
     def tokenizer(self) -> tokenizers.Tokenizer:

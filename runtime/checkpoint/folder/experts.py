@@ -76,7 +76,7 @@ def _parts(name: str, tensor: StoredTensor, stacks: Mapping[str, Split]) -> Name
 
 
 def _is_stack(tensor: StoredTensor) -> bool:
-    """Whether its first dimension can be that of a layer's experts; what cannot be is refused by its name later."""
+    """Return whether its first dimension can be a layer's experts; what cannot be is refused by its name later."""
     return len(tensor.shape) > 1 and 0 < tensor.shape[0] <= MAX_EXPERTS and min(tensor.shape) > 0
 
 
@@ -138,7 +138,7 @@ class TransposedPart(WithoutCodes):
 
     @property
     def form(self) -> str:
-        """That of the stack."""
+        """Format of the stack."""
         return self.stack.form
 
     @property

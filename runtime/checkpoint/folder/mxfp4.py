@@ -82,7 +82,7 @@ class Mxfp4Tensor(WithoutCodes):
 
 
 class Mxfp4:
-    """How the matrices of a folder are quantised: its experts as above, all else not at all."""
+    """Quantisation of the matrices of a folder: its experts as above, all else not at all."""
 
     def assemble(self, found: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
         """Put blocks and scales together as `NAME.weight`; all else stays as it is.

@@ -66,14 +66,14 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a layout expects of one of its tensors."""
+    """Tensor of a layout, as that expects it."""
 
     shape: tuple[int, ...]
     forms: frozenset[str]
 
 
 class Layout(Protocol):
-    """How the codes, scales and zeros of a matrix lie in the tensors of its module."""
+    """Layout of the codes, scales and zeros of a matrix in the tensors of its module."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""Which layout a folder's matrices are in, by its config.json, and the matrices made of their parts."""
+"""Layout of a folder's matrices, by its config.json, and the matrices made of their parts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """How the matrices of a folder are quantised."""
+    """Quantisation of the matrices of a folder."""
 
     method: _Method
     layout_of: Callable[[str], Layout]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a key means.
+    """Meaning of a key.
 
     Attributes:
         setting: the name in config.json.

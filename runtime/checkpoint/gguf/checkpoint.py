@@ -66,7 +66,7 @@ class GgufCheckpoint:
 
     @property
     def has_tokenizer(self) -> bool:
-        """Whether the metadata have a vocabulary."""
+        """Return whether the metadata have a vocabulary."""
         return Keys.Tokenizer.LIST in self._file.metadata
 
     def tokenizer(self) -> tokenizers.Tokenizer:

@@ -126,7 +126,7 @@ class JoinedHeads(WithoutCodes):
 
     @property
     def num_bytes(self) -> int:
-        """That of both in the file."""
+        """Size of both in the file."""
         return self.keys.num_bytes + self.values.num_bytes
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:

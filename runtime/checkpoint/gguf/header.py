@@ -85,7 +85,7 @@ class TensorEntry:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What one file says: its metadata, and its tensors by name in the file's order."""
+    """Contents of one file's header: its metadata, and its tensors by name in the file's order."""
 
     metadata: Metadata
     tensors: Mapping[str, TensorEntry]

@@ -57,7 +57,7 @@ _LETTERS_AND_MARKS = (
 
 @dataclass(frozen=True, slots=True)
 class PreTokenizer:
-    """How text is cut into words before bytes are merged, and what else a family's name implies.
+    """Pre-tokenizer: how text is cut into words before bytes are merged, and what else a family's name implies.
 
     Attributes:
         splits: patterns whose matches become words, applied one after the other; what lies between them does, too.

@@ -1,4 +1,4 @@
-"""How a GGUF file says by which angles queries and keys are rotated: keys under `rope`, and tensors of factors.
+"""Rotation of queries and keys as a GGUF file describes it: keys under `rope`, and tensors of factors.
 
 Sources: llama.cpp's `load_hparams` and `llama_context`, and `set_gguf_parameters` and `generate_extra_tensors` of its
 conversion modules.

@@ -91,7 +91,7 @@ class GgufTensor:
 
     @property
     def code_format(self) -> CodeFormat | None:
-        """That of a matrix of a type with codes."""
+        """Format of a matrix of a type with codes."""
         return CODE_FORMATS.get(self.entry.kind) if len(self.shape) > 1 else None
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:

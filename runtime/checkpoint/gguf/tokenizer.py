@@ -130,12 +130,12 @@ def _sentence_piece(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
 
 
 def _adds_space(metadata: Metadata) -> bool:
-    """Whether a text is read as if a space stood before it."""
+    """Return whether a text is read as if a space stood before it."""
     return metadata.find(Keys.Tokenizer.ADD_PREFIX, bool) is not False
 
 
 def _has_byte_tokens(vocabulary: Vocabulary) -> bool:
-    """Whether there is a token for each byte; there may be none, but not some."""
+    """Return whether there is a token for each byte; there may be none, but not some."""
     found = {
         token
         for token, kind in zip(vocabulary.tokens, vocabulary.types, strict=True)

@@ -111,7 +111,7 @@ class Vocabulary:
         return token_id
 
     def is_special(self, token_id: int) -> bool:
-        """Whether a token is no text."""
+        """Return whether a token is no text."""
         return self.types[token_id] in SPECIAL_TYPES
 
 

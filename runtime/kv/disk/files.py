@@ -67,7 +67,7 @@ class BadBlockFile(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BlockLayout:
-    """What the tensors of one model's blocks look like.
+    """Layout of the tensors of one model's blocks.
 
     Attributes:
         kind: the dtype, by safetensors' name.
@@ -90,7 +90,7 @@ class BlockLayout:
 
 @dataclass(frozen=True, slots=True)
 class BlockHeader:
-    """What a file says about its tensor."""
+    """Header of a file, about its tensor."""
 
     root: BlockKey
     key: BlockKey

@@ -1,4 +1,4 @@
-"""Which blocks lie on disk, as memory knows it, and which files are still to be removed."""
+"""Index of the blocks on disk, as memory knows it, and of the files that are still to be removed."""
 
 from __future__ import annotations
 

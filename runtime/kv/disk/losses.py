@@ -1,4 +1,4 @@
-"""Which blocks have left the disk tier: evicted, dropped, not written, or found to be unusable."""
+"""Record of the blocks that have left the disk tier: evicted, dropped, not written, or found to be unusable."""
 
 from __future__ import annotations
 

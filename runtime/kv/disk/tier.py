@@ -35,7 +35,7 @@ QUEUE_BLOCKS = 64  # that wait in memory to be written, unless the opener says o
 
 @dataclass(frozen=True, slots=True)
 class DiskTierStatistics:
-    """How the tier stands, and what has happened since it was opened.
+    """Statistics of the tier: how it stands, and what has happened since it was opened.
 
     Attributes:
         blocks: on disk.
@@ -140,7 +140,7 @@ class DiskTier:
         return self._queue.limit
 
     def __contains__(self, key: BlockKey) -> bool:
-        """Whether `load` would find the block: on disk, or on its way there."""
+        """Return whether `load` would find the block: on disk, or on its way there."""
         return bool(self._queue.held([key]))
 
     def __len__(self) -> int:

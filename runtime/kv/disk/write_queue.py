@@ -1,4 +1,4 @@
-"""What the disk tier's writer has still to do: blocks that are on their way to disk, and files to be removed."""
+"""Queue of the disk tier's writer: blocks that are on their way to disk, and files to be removed."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class WriteQueue:
 
     @property
     def is_closed(self) -> bool:
-        """Whether `close` was called."""
+        """Return whether `close` was called."""
         with self._lock:
             return self._closing
 
@@ -178,7 +178,7 @@ class WriteQueue:
             return Job(self._writing)
 
     def is_wanted(self) -> bool:
-        """Whether the block that is being written was not dropped meanwhile."""
+        """Return whether the block that is being written was not dropped meanwhile."""
         with self._lock:
             return not self._unwanted
 

@@ -133,7 +133,7 @@ class NativeLayer:
         return self.kernels.target(self._block)
 
     def is_alike(self, other: NativeLayer) -> bool:
-        """Whether another layer of the model sees as far, and rotates alike."""
+        """Return whether another layer of the model sees as far, and rotates alike."""
         return (self._window, self._rope) == (other._window, other._rope)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
@@ -145,7 +145,7 @@ class NativeLayer:
             (self._run_in_pieces if taken else self._layer)(batch.part(places), kv)
 
     def _takes(self, segment: Segment) -> bool:
-        """Whether the kernels are to compute a segment."""
+        """Return whether the kernels are to compute a segment."""
         keys = segment.end - first_visible(segment, self._window)
         return segment.end - segment.start <= MOST_ROWS or keys <= self._most_keys
 

@@ -63,7 +63,7 @@ class RMSNorm:
 
     @property
     def least(self) -> float:
-        """What a row's length is put together with, as the other side of a right angle: `sqrt(size * eps)`."""
+        """Length that a row's is put together with, as the other side of a right angle: `sqrt(size * eps)`."""
         return self._min_norm.item()
 
     @property

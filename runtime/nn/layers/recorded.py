@@ -40,7 +40,7 @@ logger = logging.getLogger("cede.model")
 
 
 class NotRecorded(Exception):
-    """Why a layer cannot be recorded, in words for the log."""
+    """Reason why a layer cannot be recorded, in words for the log."""
 
 
 class RecordedLayers:

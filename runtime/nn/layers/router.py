@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Routes(NamedTuple):
-    """Where rows go."""
+    """Destinations of rows."""
 
     weights: Tensor  # [rows, per row], float32
     experts: Tensor  # [rows, per row], int64: no expert twice in a row

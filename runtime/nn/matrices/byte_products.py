@@ -93,7 +93,7 @@ class ByteInt8(ByteMatrix):
 
     @classmethod
     def takes(cls, outputs: int, inputs: int) -> bool:
-        """Whether the kernels take a matrix of this shape."""
+        """Return whether the kernels take a matrix of this shape."""
         return outputs % cls.OUTPUTS == 0 and inputs % cls.INPUTS == 0 and inputs <= cls.MOST_INPUTS
 
     @property
@@ -141,7 +141,7 @@ class ByteCodes(ByteMatrix):
 
     @classmethod
     def takes(cls, outputs: int, inputs: int, codes: CodeFormat) -> bool:
-        """Whether the kernels take a matrix of this shape with such codes."""
+        """Return whether the kernels take a matrix of this shape with such codes."""
         multiple = cls.GROUPS.get(codes.bits)
         whole = outputs % cls.OUTPUTS == 0 and inputs % cls.INPUTS == 0 and inputs % codes.group == 0
         return whole and multiple is not None and codes.group % multiple == 0

@@ -30,15 +30,15 @@ class Embedding(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """That of the rows that are looked up."""
+        """Type of the rows that are looked up."""
 
     @property
     def device(self) -> torch.device:
-        """Where they are."""
+        """Device of the rows."""
 
     @property
     def form(self) -> str:
-        """What its numbers are: `bfloat16`, `int8`, `int4 by 32`."""
+        """Format of its numbers: `bfloat16`, `int8`, `int4 by 32`."""
 
     @property
     def nbytes(self) -> int:
@@ -121,7 +121,7 @@ class Int4Embedding:
 
     @classmethod
     def takes(cls, codes: CodeFormat | None, hidden: int) -> bool:
-        """Whether codes, if a file has any, are of this kind and in whole groups."""
+        """Return whether codes, if a file has any, are of this kind and in whole groups."""
         return codes is not None and codes.bits == BITS and hidden % codes.group == 0
 
     def __call__(self, token_ids: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ class KeptCodes:
     most_bits: int = 8
 
     def takes(self, outputs: int, inputs: int, codes: CodeFormat) -> bool:
-        """Whether a kernel takes a matrix of this shape with such codes, if they are to be kept."""
+        """Return whether a kernel takes a matrix of this shape with such codes, if they are to be kept."""
         if codes.bits > self.most_bits:
             return False
         if self._kernels_for(outputs, inputs, codes) is not None:
@@ -98,7 +98,7 @@ class KeptSixteenBits:
     kernels: Kernels
 
     def takes(self, outputs: int, inputs: int) -> bool:
-        """Whether the kernels take a matrix of this shape."""
+        """Return whether the kernels take a matrix of this shape."""
         return SixteenBits.takes(outputs, inputs)
 
     def __call__(self, weight: Tensor, bias: Tensor | None) -> WeightMatrix:

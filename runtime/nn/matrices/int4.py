@@ -95,7 +95,7 @@ class CpuInt4:
 
     @property
     def packed(self) -> Packed:
-        """What the kernel reads."""
+        """Weights as the kernel reads them."""
         return Packed(self._weight, self._scales_zeros, self._bias, self._group, self._block)
 
     @classmethod

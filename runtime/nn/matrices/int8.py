@@ -123,7 +123,7 @@ def kernel_dtype(device: torch.device, dtype: torch.dtype) -> torch.dtype:
 
 
 def has_integer_products(device: torch.device) -> bool:
-    """Whether FBGEMM is there, which builds for Arm lack, and adds up products of bytes without loss (AVX-512 VNNI)."""
+    """Return whether FBGEMM is there (not on Arm), and adds up products of bytes without loss (AVX-512 VNNI)."""
     return (
         device.type == "cpu"
         and "fbgemm" in torch.backends.quantized.supported_engines

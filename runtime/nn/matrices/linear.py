@@ -31,7 +31,7 @@ class WeightMatrix(Protocol):
 
     @property
     def form(self) -> str:
-        """What its weights are: `bfloat16`, `int8`, `int4 by 32`."""
+        """Format of its weights: `bfloat16`, `int8`, `int4 by 32`."""
 
     @property
     def nbytes(self) -> int:
@@ -49,7 +49,7 @@ class CodedFormat(Protocol):
     """A format that keeps a file's own codes."""
 
     def takes(self, outputs: int, inputs: int, codes: CodeFormat) -> bool:
-        """Whether it takes a matrix of this shape with such codes."""
+        """Return whether it takes a matrix of this shape with such codes."""
 
     def __call__(self, codes: GroupCodes, bias: Tensor | None) -> WeightMatrix:
         """Convert codes, in host memory, and a bias, on the device."""
@@ -59,7 +59,7 @@ class NarrowFormat(Protocol):
     """A format that keeps plain weights in the file's 16 bits, for a model that computes in 32."""
 
     def takes(self, outputs: int, inputs: int) -> bool:
-        """Whether it takes a matrix of this shape."""
+        """Return whether it takes a matrix of this shape."""
 
     def __call__(self, weight: Tensor, bias: Tensor | None) -> WeightMatrix:
         """Keep a weight, `[out, in]`, which may be shared, and a bias of 32 bits."""
@@ -133,7 +133,7 @@ class BlockedMatrix:
 
     @property
     def panels(self) -> Panels | None:
-        """Where the weight is in memory, if it lies in panels."""
+        """Place of the weight in memory, if it lies in panels."""
         return find_panels(self._weight)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ class Linear:
 
     @property
     def form(self) -> str:
-        """What its weights are, with a comma between several."""
+        """Format of its weights, with a comma between several."""
         return ", ".join(self.nbytes_by_form)
 
     @property
@@ -194,7 +194,7 @@ class Linear:
         return sizes
 
     def shares(self, weight: Tensor) -> bool:
-        """Whether it computes with this very tensor."""
+        """Return whether it computes with this very tensor."""
         return any(getattr(matrix, "weight", None) is weight for matrix in self._matrices)  # most formats have none
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -231,11 +231,11 @@ def lossless_format(device: torch.device, dtype: torch.dtype) -> MatrixFormat:
 
 
 def has_onednn(device: torch.device) -> bool:
-    """Whether oneDNN's own formats of a matrix can be had on `device`; builds for Arm do not have them."""
+    """Return whether oneDNN's own formats of a matrix can be had on `device`; builds for Arm do not have them."""
     x86 = torch.backends.cpu.get_cpu_capability().startswith("AVX")
     return device.type == "cpu" and x86 and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 
 
 def has_bfloat16_products(device: torch.device) -> bool:
-    """Whether oneDNN is there, and the processor has bfloat16 arithmetic."""
+    """Return whether oneDNN is there, and the processor has bfloat16 arithmetic."""
     return has_onednn(device) and torch.ops.mkldnn._is_mkldnn_bf16_supported()

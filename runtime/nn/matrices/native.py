@@ -38,7 +38,7 @@ _PANELS = {
 
 
 class NotInKernels(Exception):
-    """What a layer has and the kernels do not."""
+    """Raised for what a layer has and the kernels do not."""
 
 
 @dataclass(frozen=True, slots=True)

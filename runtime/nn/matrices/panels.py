@@ -1,4 +1,4 @@
-"""How oneDNN has packed a weight: in panels of outputs, which the kernels read where they lie, or otherwise.
+"""Layout of a weight that oneDNN has packed: in panels of outputs, which the kernels read in place, or otherwise.
 
 oneDNN does not say so in words that are public, so a matrix that it describes in the same bytes is packed, and looked
 at.
@@ -55,7 +55,7 @@ def _panel_width(outputs: int, inputs: int, dtype: torch.dtype, description: byt
 
 
 def _are_panels(numbers: Tensor, plain: Tensor, width: int) -> bool:
-    """Whether `numbers` are those of `[out, in]` in panels of so many outputs."""
+    """Return whether `numbers` are those of `[out, in]` in panels of so many outputs."""
     outputs, inputs = plain.shape
     if outputs % width:
         return False

@@ -1,4 +1,4 @@
-"""How many bits a weight has, in a module that does not import torch."""
+"""Number of bits of a weight, in a module that does not import torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HADAMARD_BLOCK = 64
 
 
 class Quantization(StrEnum):
-    """How many bits a weight has.
+    """Number of bits of a weight.
 
     Attributes:
         AUTO: as many as in the file: plain weights stay plain, and quantised ones quantised.

