@@ -46,7 +46,7 @@ def build(source: Path, *flags: str, by: str | None = None) -> Path:
     with FileLock(f"{target}.lock"):
         if not target.exists():
             unfinished = target.with_suffix(".unfinished")
-            command = [by, *COMMON, *flags, f"-I{SOURCE}", source, "-o", unfinished]
+            command = [by, *COMMON, *flags, f"-I{SOURCE}", str(source), "-o", str(unfinished)]
             made = subprocess.run(command, capture_output=True, text=True, check=False)
             assert made.returncode == 0, made.stderr
             unfinished.rename(target)
