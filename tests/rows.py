@@ -13,6 +13,9 @@ import pytest
 
 Test = Callable[..., Any]
 
+BRIEF = reprlib.Repr()
+BRIEF.maxother = BRIEF.maxstring = 120
+
 
 def every_row(names: str, rows: Iterable[Any]) -> Callable[[Test], Test]:
     """Give a test each row of a table, as `pytest.mark.parametrize` does, but all of them in one test case.
@@ -69,5 +72,5 @@ def _told(
         try:
             yield fixtures | values | own
         except (Exception, pytest.fail.Exception) as why:
-            why.add_note(f"row {number}: {reprlib.repr(values)}")
+            why.add_note(f"row {number}: {BRIEF.repr(values)}")
             wrong.append(why)
