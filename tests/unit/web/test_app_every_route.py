@@ -44,7 +44,8 @@ def test_there_are_routes() -> None:
 
 @every_row("method, path", ROUTES)
 async def test_a_page_of_another_origin_is_refused(app: ScopedApp, method: str, path: str) -> None:
-    answer = await app.test_client().open(path, method=method, headers={"Origin": "http://evil.example"})
+    client: Any = app.test_client()
+    answer = await client.open(path, method=method, headers={"Origin": "http://evil.example"})
     assert answer.status_code == 403
     assert "access-control-allow-origin" not in answer.headers
 
@@ -79,5 +80,6 @@ async def test_an_error_quotes_no_long_name_whole(app: ScopedApp, method: str, p
     """A name in the path, and one in the body; those that look into a log read them, too."""
     long_path = re.sub(r"/x(?=/|$)", f"/{LONG}", path)
     body = {name: LONG for name in ("model", "name", "prompt", "previous_response_id", "conversation", LONG)}
-    answer = await app.test_client().open(long_path, method=method, json=body)
+    client: Any = app.test_client()
+    answer = await client.open(long_path, method=method, json=body)
     assert answer.status_code < 400 or len(await answer.get_data()) < SHORT
