@@ -13,6 +13,8 @@ import pytest
 
 Test = Callable[..., Any]
 
+LONGEST = 1000
+"""Characters that are told of what is wrong with a row."""
 BRIEF = reprlib.Repr()
 BRIEF.maxother = BRIEF.maxstring = 120
 
@@ -29,22 +31,23 @@ def every_row(names: str, rows: Iterable[Any]) -> Callable[[Test], Test]:
     parameters, table = names.split(", "), list(rows)
 
     def walking(test: Test) -> Test:
-        def calls(wrong: list[BaseException], fixtures: dict[str, Any]) -> Iterator[Callable[[], Any]]:
+        def calls(wrong: dict[str, BaseException], fixtures: dict[str, Any]) -> Iterator[Callable[[], Any]]:
             for number, row in enumerate(table):
                 values = dict(zip(parameters, row if len(parameters) > 1 else [row], strict=True))
                 yield functools.partial(_told, wrong, number, values, fixtures)
-            if wrong:
-                raise BaseExceptionGroup(f"{len(wrong)} of {len(table)} rows", wrong)
+            said = [f"{row}: {type(why).__name__}: {str(why)[:LONGEST]}" for row, why in wrong.items()]
+            for first in wrong.values():
+                raise AssertionError("\n".join([f"{len(wrong)} of {len(table)} rows", *said])) from first
 
         @functools.wraps(test)
         def walk(**fixtures: Any) -> None:  # noqa: ANN401
-            for told in calls([], fixtures):
+            for told in calls({}, fixtures):
                 with told() as arguments:
                     test(**arguments)
 
         @functools.wraps(test)
         async def walk_async(**fixtures: Any) -> None:  # noqa: ANN401
-            for told in calls([], fixtures):
+            for told in calls({}, fixtures):
                 with told() as arguments:
                     await test(**arguments)
 
@@ -59,7 +62,7 @@ def every_row(names: str, rows: Iterable[Any]) -> Callable[[Test], Test]:
 
 @contextmanager
 def _told(
-    wrong: list[BaseException], number: int, values: dict[str, Any], fixtures: dict[str, Any]
+    wrong: dict[str, BaseException], number: int, values: dict[str, Any], fixtures: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Yield the arguments of a row, and note what it raises."""
     own = dict[str, Any]()
@@ -72,5 +75,4 @@ def _told(
         try:
             yield fixtures | values | own
         except (Exception, pytest.fail.Exception) as why:
-            why.add_note(f"row {number}: {BRIEF.repr(values)}")
-            wrong.append(why)
+            wrong[f"row {number}, {BRIEF.repr(values)}"] = why
