@@ -32,7 +32,7 @@ FORMS = [pytest.param(DynamicInt8, marks=needs_vnni), WeightInt8, CpuInt4.quanti
 ERROR: dict[MatrixFormat, float] = {DynamicInt8: 0.015, WeightInt8: 0.012, CpuInt4.quantised: 0.12}  # of a product
 
 
-@every_row("form", FORMS)
+@pytest.mark.parametrize("form", FORMS)
 @every_row("dtype", [torch.float32, torch.bfloat16])
 @every_row("rows", [1, 5, EXPAND_ROWS])
 @every_row("biased", [False, True])
