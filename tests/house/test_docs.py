@@ -6,11 +6,15 @@ import ast
 import re
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from docs.figures.__main__ import FOLDER, PICTURES
 from docs.figures.request import STOPS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
 # What was measured once is not rewritten when a file moves.
@@ -34,9 +38,6 @@ def documents() -> list[Path]:
     top = [*scripts, *ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")]
     found = top + [page for folder in ("docs", "tests", "bench", "runtime") for page in (ROOT / folder).rglob("*.md")]
     return sorted(page for page in found if not str(page.relative_to(ROOT)).startswith(HISTORY))
-
-
-PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in documents()]
 
 
 @cache
@@ -84,25 +85,29 @@ def is_there(dotted: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_paths_and_functions_that_a_page_names_exist(page: Path) -> None:
-    missing = []
-    for path, name in PATH.findall(page.read_text()):
-        file = ROOT / path
-        if not file.exists() or (name and not defines(file, name)):
-            missing.append(f"{path}::{name}" if name else path)
-    assert not missing
+def assert_in_no_page(missing_from: Callable[[Path], list[str]]) -> None:
+    missing = {str(page.relative_to(ROOT)): missing_from(page) for page in documents()}
+    assert {page: names for page, names in missing.items() if names} == {}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_modules_that_a_page_names_exist(page: Path) -> None:
-    assert not [name for name in MODULE.findall(page.read_text()) if not is_there(name)]
+def test_paths_and_functions_that_a_page_names_exist() -> None:
+    def missing(page: Path) -> list[str]:
+        named = [(ROOT / path, name) for path, name in PATH.findall(page.read_text())]
+        return [f"{file}::{name}" for file, name in named if not file.exists() or (name and not defines(file, name))]
+
+    assert_in_no_page(missing)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    targets = [target for target, _ in LINK.findall(page.read_text()) if "://" not in target]
-    assert not [target for target in targets if not (page.parent / target).exists()]
+def test_modules_that_a_page_names_exist() -> None:
+    assert_in_no_page(lambda page: [name for name in MODULE.findall(page.read_text()) if not is_there(name)])
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    def missing(page: Path) -> list[str]:
+        targets = [target for target, _ in LINK.findall(page.read_text()) if "://" not in target]
+        return [target for target in targets if not (page.parent / target).exists()]
+
+    assert_in_no_page(missing)
 
 
 def test_a_name_that_is_not_there_is_noticed() -> None:

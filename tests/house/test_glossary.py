@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.rows import every_row
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (?P<word>[^|]+) \| [^|]+ \| `(?P<path>[\w/]+\.py)`(?: `(?P<name>\w+)`)? \|$", re.MULTILINE)
@@ -26,7 +26,7 @@ def names_in(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(("word", "path", "name"), TERMS, ids=[word for word, _, _ in TERMS])
+@every_row("word, path, name", TERMS)
 def test_each_term_is_where_the_glossary_says(word: str, path: str, name: str | None) -> None:
     assert (ROOT / path).is_file()
     assert name is None or name in names_in(ROOT / path)

@@ -7,6 +7,7 @@ request's own tasks and every layer boundary of every step.  `Simulation` checks
 from __future__ import annotations
 
 import functools
+import itertools
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ from tests.fakes.simulation import (
     run,
     windowed,
 )
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -307,9 +309,7 @@ def one_step(layers: int, moments: tuple[int | None, ...]) -> tuple[StepResult, 
 MOMENTS: list[int | None] = [None, -1, 0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("first", MOMENTS)
-@pytest.mark.parametrize("second", MOMENTS)
-@pytest.mark.parametrize("third", MOMENTS)
+@every_row("first, second, third", itertools.product(MOMENTS, repeat=3))
 def test_cancels_within_every_layer(first: int | None, second: int | None, third: int | None) -> None:
     """C1 and C2 for one step of three layers: each segment runs at most the layer in which it was cancelled."""
     moments = (first, second, third)

@@ -26,6 +26,7 @@ from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import SegmentResult
 from tests.fakes.holds import ticket_of
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.rows import every_row
 from tests.scenarios.engine.together import STEP, same_time
 from tests.sim.history import ROOT
 
@@ -168,13 +169,13 @@ LOOKS: dict[type, set[str]] = {
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
 
 
-@pytest.mark.parametrize("kind", CHANGES, ids=lambda kind: kind.__name__)
+@every_row("kind", CHANGES)
 def test_each_public_method_is_known_to_change_something_or_nothing(kind: type) -> None:
     public = {name for name in vars(kind) if not name.startswith("_")}
     assert public == CHANGES[kind].keys() | LOOKS[kind], "say in this test whether it changes anything"
 
 
-@pytest.mark.parametrize(("kind", "name"), EACH_CHANGE, ids=lambda value: getattr(value, "__name__", value))
+@every_row("kind, name", EACH_CHANGE)
 async def test_a_change_by_another_task_than_the_owner_raises(kind: type, name: str) -> None:
     owner = TaskOwner()
     world, change = World(owner), CHANGES[kind][name]
@@ -191,7 +192,7 @@ async def test_a_change_by_another_task_than_the_owner_raises(kind: type, name: 
         change(world)
 
 
-@pytest.mark.parametrize("name", [name for name in CHANGES[SlotTable] if name not in ("grant", "quarantine")])
+@every_row("name", [name for name in CHANGES[SlotTable] if name not in ("grant", "quarantine")])
 def test_a_slot_is_not_changed_while_a_step_names_it(name: str) -> None:
     world, change = World(TaskOwner()), CHANGES[SlotTable][name]
     with world.table.in_flight([0, 1]), pytest.raises(SlotInFlight, match=r"slot [01]"):

@@ -8,6 +8,7 @@ import pytest
 
 from actors.core.life import PHASES, Event, IllegalTransition, Life, State, planned, state_after
 from runtime.ownership import TaskOwner
+from tests.rows import every_row
 
 QUEUED, PARKED, PREFILL, DECODE, DRAFT, VERIFY, LOST, DONE = State
 ANYWHERE = {
@@ -30,7 +31,7 @@ LISTED: dict[State, dict[Event, State]] = {
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(State, Event)))
+@every_row("state, event", itertools.product(State, Event))
 def test_every_pair_is_listed_or_raises(state: State, event: Event) -> None:
     if event in LISTED[state]:
         assert state_after(state, event) is LISTED[state][event]
@@ -55,6 +56,6 @@ def test_what_raises_changes_nothing() -> None:
     assert life.state is QUEUED
 
 
-@pytest.mark.parametrize("phase", sorted(PHASES))
+@every_row("phase", sorted(PHASES))
 def test_each_phase_has_an_event_that_leads_to_it(phase: State) -> None:
     assert state_after(PREFILL, planned(phase)) is phase

@@ -10,6 +10,7 @@ from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, Role, Tool, ToolCall, Turn
 from runtime.chat.template import ChatTemplate
 from tests.models.chat import strict_templates, templates
+from tests.rows import every_row
 
 NAMES = {"bos_token": "<s>", "eos_token": "</s>"}
 STRICT = ("QWEN_35", "GEMMA_2", "GEMMA_3", "MISTRAL_STRICT")
@@ -29,8 +30,8 @@ def order(text: str, *words: str) -> bool:
     return -1 not in places and places == sorted(places)
 
 
-@pytest.mark.parametrize("name", [*STRICT, "HERMES", "HARMONY", "OPENED", "CHATML"])
-@pytest.mark.parametrize(
+@every_row("name", [*STRICT, "HERMES", "HARMONY", "OPENED", "CHATML"])
+@every_row(
     "roles",
     [
         "system user assistant user system assistant user",  # Claude Code
@@ -83,7 +84,7 @@ def test_a_question_right_behind_a_result_has_an_answer_between_them_where_that_
     assert "[TOOL_RESULTS]two[/TOOL_RESULTS]OK.</s>[INST]three" in shown
 
 
-@pytest.mark.parametrize("name", ALL)
+@every_row("name", ALL)
 def test_a_turn_that_only_thinks_is_taken_wherever_it_stands(name: str) -> None:
     hm, hi = Turn("assistant", reasoning="Hm."), Turn("user", "hi")
     for turns in ((hm, hi), (hi, hm, hi), (hi, hm), (hm,)):

@@ -15,6 +15,7 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.rope_config import RopeConfig
 from runtime.errors import CheckpointError
 from tests.models.checkpoints import FAMILIES
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,7 +182,7 @@ def _bare(architecture: str) -> dict[str, Any]:
     return text | {"architectures": [architecture], "model_type": family.model_type}
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@every_row("architecture", ARCHITECTURES)
 def test_keys_that_a_family_names_have_a_default(architecture: str) -> None:
     assert parse_config(_bare(architecture)).num_layers == 30
 
@@ -245,8 +246,8 @@ def test_end_tokens_of_both_files_once_each() -> None:
 # --- refusals -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("settings", "culprit"),
+@every_row(
+    "settings, culprit",
     [
         ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM"),
         ({"architectures": ["LlamaForCausalLM", "Other"]}, "Other"),
@@ -288,7 +289,6 @@ def test_end_tokens_of_both_files_once_each() -> None:
         ({"eos_token_id": "</s>"}, "eos_token_id '</s>'"),
         ({"layer_types": ["sliding_attention"] * 4}, "layer_types"),
     ],
-    ids=str,
 )
 def test_refusals_name_the_key(settings: dict[str, Any], culprit: str) -> None:
     with pytest.raises(CheckpointError) as caught:

@@ -19,6 +19,7 @@ from runtime.checkpoint.sampling_defaults import (
 from runtime.errors import CheckpointError, RequestError
 from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import FakeEngine, as_engine, chat, completion, model
+from tests.rows import every_row
 from web.app import create_app
 from web.openai.completions.parse import parse_completion
 
@@ -123,8 +124,8 @@ def test_a_request_that_does_not_say_gets_the_defaults() -> None:
     assert sampling_of(temperature=None, top_k=None) == SamplingParams(**DEFAULTS.values())
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "counts_as"),
+@every_row(
+    "name, value, counts_as",
     [
         ("temperature", 0, 0),
         ("temperature", 1.0, 1.0),
@@ -140,8 +141,8 @@ def test_a_requests_own_value_wins(name: str, value: float, counts_as: float) ->
     assert sampling_of(**{name: value}) == SamplingParams(**DEFAULTS.values() | {name: counts_as})
 
 
-@pytest.mark.parametrize("name", RANGES)
-@pytest.mark.parametrize("value", [-0.1, 0, 0.005, 0.01, 0.5, 1, 2, 3, 100, 101])
+@every_row("name", RANGES)
+@every_row("value", [-0.1, 0, 0.005, 0.01, 0.5, 1, 2, 3, 100, 101])
 def test_requests_are_held_to_the_same_ranges(name: str, value: float) -> None:
     if value in RANGES[name]:
         assert completion(**{name: value}) is not None

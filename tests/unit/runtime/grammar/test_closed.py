@@ -12,6 +12,7 @@ from runtime.grammar.compiler import GrammarCompiler
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
+from tests.rows import every_row
 
 Schema = dict[str, Any]
 
@@ -38,7 +39,7 @@ def test_objects_are_closed_at_any_depth() -> None:
     assert closed["$defs"]["d"] == A | NO
 
 
-@pytest.mark.parametrize(
+@every_row(
     "schema",
     [
         {"type": "object"},
@@ -59,7 +60,6 @@ def test_objects_are_closed_at_any_depth() -> None:
         {"type": "object", "properties": {"properties": {"type": "object"}}, "additionalProperties": True},
         {"enum": [{"properties": {"a": 1}}], "default": {"properties": {"a": 1}}},
     ],
-    ids=str,
 )
 def test_what_speaks_of_other_properties_stays_as_it_is(schema: Schema) -> None:
     assert closed_objects(schema) == schema

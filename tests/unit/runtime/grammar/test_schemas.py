@@ -14,6 +14,7 @@ from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.grammar.schemas import MOST, prepare_schema
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
+from tests.rows import every_row
 
 Schema = dict[str, Any]
 
@@ -117,7 +118,7 @@ REFUSED: dict[str, tuple[Schema, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@every_row("case", REFUSED)
 def test_what_an_output_cannot_be_held_to_is_refused_by_its_keyword(compiler: GrammarCompiler, case: str) -> None:
     schema, keyword = REFUSED[case]
     with pytest.raises(RequestError, match=keyword) as raised:
@@ -125,8 +126,8 @@ def test_what_an_output_cannot_be_held_to_is_refused_by_its_keyword(compiler: Gr
     assert raised.value.param == "response_format"
 
 
-@pytest.mark.parametrize(
-    ("schema", "text"),
+@every_row(
+    "schema, text",
     [
         ({"required": ["a"], "minProperties": 2, "properties": {"a": {}}}, '{"a": 1, "b": 2}'),
         ({"minProperties": 1}, '{"a": 1}'),
@@ -146,7 +147,6 @@ def test_what_an_output_cannot_be_held_to_is_refused_by_its_keyword(compiler: Gr
         ({"minimum": 3, "exclusiveMinimum": True}, "4"),
         ({"x-guidance": {"coerce_one_of": True}, "oneOf": [{}, {"type": "null"}]}, "null"),
     ],
-    ids=str,
 )
 def test_what_an_output_can_be_held_to_is_not_refused(compiler: GrammarCompiler, schema: Schema, text: str) -> None:
     assert accepts(compiler, schema, text)

@@ -18,6 +18,7 @@ from runtime.kv import token_chain
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_simulation import ROOT, text
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,8 +43,8 @@ def test_what_two_chains_share(shared: list[int], cut: int, left: list[int], rig
     assert one.shared_with(other) == other.shared_with(one) == naive_shared(first, second)
 
 
-@pytest.mark.parametrize("shared", [0, 1, 63, 64, 65, 127, 128, 1000, 4096])
-@pytest.mark.parametrize("longer", [0, 1, 64, 200])
+@every_row("shared", [0, 1, 63, 64, 65, 127, 128, 1000, 4096])
+@every_row("longer", [0, 1, 64, 200])
 def test_what_chains_share_at_the_edges_of_blocks(shared: int, longer: int) -> None:
     tokens = text(shared, 1)
     one, other = TokenChain(ROOT, [*tokens, *[500] * longer]), TokenChain(ROOT, [*tokens, *[501] * longer])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import weakref
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,7 @@ from runtime.store.resolve import resolve_model
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,18 +52,19 @@ def _load(options: LoadOptions) -> Transformer:
     return load_model(options, open_checkpoint(options.path))
 
 
-@pytest.mark.parametrize("native", [False, True], ids=["", "with kernels"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("quantization", Quantization)
-@pytest.mark.parametrize(
-    "family", ["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe", "gemma2", "cohere-qk-norm"]
-)
+@pytest.fixture(params=["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe", "gemma2", "cohere-qk-norm"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A model of each kind of weights."""
+    if request.param == "embedded":
+        return resolve_model(None)
+    FAMILIES[request.param](tmp_path)
+    return tmp_path
+
+
+@every_row("quantization, dtype, native", product(Quantization, (torch.float32, torch.bfloat16), (False, True)))
 def test_what_weights_take_is_what_was_foreseen(
-    family: str, quantization: Quantization, dtype: torch.dtype, native: bool, kernels: Kernels, tmp_path: Path
+    folder: Path, quantization: Quantization, dtype: torch.dtype, native: bool, kernels: Kernels
 ) -> None:
-    folder = resolve_model(None) if family == "embedded" else tmp_path
-    if family != "embedded":
-        FAMILIES[family](tmp_path)
     used = kernels if native else None
     checkpoint, formats = open_checkpoint(folder), choose_formats(quantization, CPU, dtype, used)
     kept = load_weights(checkpoint, device=CPU, dtype=dtype, formats=formats)

@@ -15,6 +15,7 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from tests.models.chi_square import filtered
 from tests.models.sampler_driver import sample
+from tests.rows import every_row
 from tests.unit.runtime.sampling.sampler_rows import FILTERS, VOCAB, random_logits, spec_of
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def shares(
     return torch.bincount(drawn, minlength=logits.shape[-1]) / NUMBERS
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
+@every_row("settings", SETTINGS)
+@every_row("ties", [False, True])
 def test_each_token_is_drawn_as_often_as_the_reference_says(
     draws: NativeDraws, settings: dict[str, Any], ties: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +65,7 @@ def test_each_token_is_drawn_as_often_as_the_reference_says(
         assert (found - expected).abs().max() <= 1.01 / NUMBERS
 
 
-@pytest.mark.parametrize("vocab", [1, 2, 15, 16, 17, 63, 64, 65, 127, 1001, 32_003])
+@every_row("vocab", [1, 2, 15, 16, 17, 63, 64, 65, 127, 1001, 32_003])
 def test_it_is_the_token_that_pytorch_s_operations_draw(draws: NativeDraws, vocab: int) -> None:
     """In vocabularies of whole blocks and others; but for a number on a border, of which there is none here."""
     params = [GREEDY, *(SamplingParams(**settings) for settings in SETTINGS)]
@@ -75,8 +76,8 @@ def test_it_is_the_token_that_pytorch_s_operations_draw(draws: NativeDraws, voca
         assert draws.draw(logits, specs).tolist() == expected
 
 
-@pytest.mark.parametrize("vocab", [8, 64, 1001])
-@pytest.mark.parametrize("filters", [{}, {"top_k": 3}, {"top_p": 0.9}, {"min_p": 1e-3}], ids=str)
+@every_row("vocab", [8, 64, 1001])
+@every_row("filters", [{}, {"top_k": 3}, {"top_p": 0.9}, {"min_p": 1e-3}])
 def test_what_is_banned_is_never_drawn(
     draws: NativeDraws, vocab: int, filters: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

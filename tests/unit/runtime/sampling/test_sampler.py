@@ -14,6 +14,7 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from tests.models.chi_square import filtered
 from tests.models.sampler_driver import adjust, distribution, sample
+from tests.rows import every_row
 from tests.unit.runtime.sampling.sampler_rows import FILTERS, VOCAB, random_logits, spec_of, token_of
 
 GREEDY = SamplingParams(temperature=0)
@@ -29,8 +30,8 @@ def test_greedy_takes_the_likeliest() -> None:
     assert all(d.finite and d.token.logprobs is None for d in drawn)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@every_row("bad", [math.nan, math.inf, -math.inf])
+@every_row("temperature", [0.0, 1.0])
 def test_a_row_that_is_not_finite_says_so(bad: float, temperature: float) -> None:
     logits = random_logits(3)
     logits[1, 17] = bad
@@ -51,9 +52,9 @@ def test_logits_are_not_changed() -> None:
 # --- filters ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("filters", [*FILTERS, {"top_k": FEW_RANKS}, {"top_k": FEW_RANKS + 1}], ids=str)
-@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
-@pytest.mark.parametrize("vocab", [VOCAB, 4 * FEW_RANKS])
+@every_row("filters", [*FILTERS, {"top_k": FEW_RANKS}, {"top_k": FEW_RANKS + 1}])
+@every_row("ties", [False, True])
+@every_row("vocab", [VOCAB, 4 * FEW_RANKS])
 def test_filters_are_those_of_the_reference(filters: dict[str, Any], ties: bool, vocab: int) -> None:
     params = SamplingParams(**filters)
     logits = random_logits(8, vocab=vocab, ties=ties)
@@ -76,7 +77,7 @@ def test_a_top_k_may_be_larger_than_any_number_that_is_sent() -> None:
     assert torch.equal(distribution(random_logits(1), [SamplingParams(top_k=10**400)]), whole)
 
 
-@pytest.mark.parametrize("temperature", [1e-6, 1e-30, 1e-42, 1e-300])
+@every_row("temperature", [1e-6, 1e-30, 1e-42, 1e-300])
 def test_a_tiny_temperature_is_greedy(temperature: float) -> None:
     logits = random_logits(5)
     params = SamplingParams(temperature=temperature, seed=3)
@@ -202,8 +203,8 @@ def _mixture() -> list[SampleSpec]:
     ]
 
 
-@pytest.mark.parametrize("vocab", [VOCAB, 5000])
-@pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
+@every_row("vocab", [VOCAB, 5000])
+@every_row("ties", [False, True])
 def test_a_row_does_not_depend_on_its_neighbours(vocab: int, ties: bool) -> None:
     specs = _mixture()
     logits = random_logits(len(specs), vocab=vocab, ties=ties)

@@ -23,14 +23,15 @@ from tests.models.step_driver import (
     random_tokens,
     run,
 )
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from runtime.nn.model import Transformer
 
 LAYERS = 3  # of every model here
 SUBSETS = list(chain.from_iterable(combinations(range(3), size) for size in range(4)))
-EVERY_BOUNDARY = pytest.mark.parametrize("layer", range(LAYERS + 1))  # 0: cancelled before the step
-EVERY_SUBSET = pytest.mark.parametrize("cancelled", SUBSETS, ids=str)
+EVERY_BOUNDARY = every_row("layer", range(LAYERS + 1))  # 0: cancelled before the step
+EVERY_SUBSET = every_row("cancelled", SUBSETS)
 
 
 def _segments(count: int = 3) -> list[Segment]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from runtime.store.names import HubName, PackageName, parse_name
+from tests.rows import every_row
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
+@every_row(
+    "name, meant",
     [
         ("org/name", HubName("org/name")),
         ("org/na.me-1B", HubName("org/na.me-1B")),
@@ -26,7 +25,7 @@ def test_a_name_is_read(name: str, meant: object) -> None:
     assert parse_name(name) == meant
 
 
-@pytest.mark.parametrize(
+@every_row(
     "name",
     [
         "",
@@ -49,6 +48,6 @@ def test_what_is_no_name_is_none(name: str) -> None:
     assert parse_name(name) is None
 
 
-@pytest.mark.parametrize("name", ["org/name", "org/name:Q4_0", "pypi:project", "pypi:project==2.0"])
+@every_row("name", ["org/name", "org/name:Q4_0", "pypi:project", "pypi:project==2.0"])
 def test_a_name_is_written_as_it_was_read(name: str) -> None:
     assert str(parse_name(name)) == name

@@ -13,6 +13,7 @@ from runtime.text.stop_strings import StopAutomaton, StopMatcher
 from runtime.text.text_stream import Detokenizer, TextDelta, TextStream
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level, llama2_style
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -171,8 +172,8 @@ def run_matcher(stops: Sequence[str], pieces: Iterable[str]) -> str:
     return "".join(matcher.push(piece) for piece in pieces) + matcher.flush()
 
 
-@pytest.mark.parametrize(
-    ("stops", "text", "sent", "found"),
+@every_row(
+    "stops, text, sent, found",
     [
         (["\n\n"], "a\nb\n\nc", "a\nb", "\n\n"),
         (["abcd", "bc"], "xabcd", "xa", "bc"),  # complete first

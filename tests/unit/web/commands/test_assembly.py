@@ -10,6 +10,7 @@ import pytest
 from runtime.errors import CheckpointError
 from runtime.loading.served import Proposer
 from runtime.store.resolve import embedded_draft, resolve_model
+from tests.rows import every_row
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.assembly import server_options
 from web.commands.options.definitions import DEFINITIONS
@@ -45,7 +46,7 @@ def configs(options: ServerOptions) -> dict[type, object]:
     return {type(config): config for config in walk(options)}
 
 
-@pytest.mark.parametrize("definition", NUMBERS, ids=lambda each: each.key)
+@every_row("definition", NUMBERS)
 def test_a_number_arrives_where_it_is_used(definition: Definition, tmp_path: Path) -> None:
     wanted = sample(definition, tmp_path)
     also = ["--kv-dir", str(tmp_path)] if definition.key == "kv-disk" else []

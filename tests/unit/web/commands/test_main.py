@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.client.cli import bench
+from tests.rows import every_row
 from web.commands.main import SECTIONS, main
 from web.commands.options.definitions import DEFINITIONS
 
@@ -60,11 +61,7 @@ def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
             yield from commands(command.commands[name], *path, name)
 
 
-@pytest.mark.parametrize(
-    ("program", "path"),
-    [(program, path) for program in (main, bench) for path in commands(program)],
-    ids=lambda part: " ".join(part) if isinstance(part, tuple) else part.name,
-)
+@every_row("program, path", [(program, path) for program in (main, bench) for path in commands(program)])
 def test_each_help_can_be_read(program: click.Command, path: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(program, [*path, "--help"])
     assert shown.exit_code == 0
@@ -75,7 +72,7 @@ def test_each_help_can_be_read(program: click.Command, path: tuple[str, ...]) ->
     assert [line for line in lines if len(line) > 80] == []
 
 
-@pytest.mark.parametrize("key", DEFINITIONS)
+@every_row("key", DEFINITIONS)
 def test_a_long_value_is_no_long_error(key: str, tmp_path: Path) -> None:
     file = tmp_path / "cede.toml"
     for said in (f'"{LONG}"', f'["{LONG}"]', f'{{{LONG} = "{LONG}"}}', "9" * 4000):
@@ -86,7 +83,7 @@ def test_a_long_value_is_no_long_error(key: str, tmp_path: Path) -> None:
     assert shown.exit_code == 0 or len(shown.output) < SHORT
 
 
-@pytest.mark.parametrize(
+@every_row(
     "arguments",
     [
         [LONG],
@@ -104,7 +101,6 @@ def test_a_long_value_is_no_long_error(key: str, tmp_path: Path) -> None:
         ["keys", "remove", LONG, "--api-key-file", "pyproject.toml"],
         ["kv", "prune", "--kv-dir", "docs", "--older-than", LONG],
     ],
-    ids=lambda arguments: " ".join(word[:20] for word in arguments),
 )
 def test_a_long_word_is_no_long_error(arguments: list[str]) -> None:
     shown = CliRunner().invoke(main, arguments)

@@ -11,6 +11,7 @@ from actors.control import NO_CONTROL, Control
 from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import FakeEngine, as_engine, say
+from tests.rows import every_row
 from web.app import APIS, create_app
 from web.control.fields import with_headers
 from web.control.operations import CONTROL_HEADERS
@@ -45,9 +46,9 @@ def test_every_route_that_generates_takes_it() -> None:
     }
 
 
-@pytest.mark.parametrize("path", GENERATING)
-@pytest.mark.parametrize(
-    ("headers", "fields", "named"),
+@every_row("path", GENERATING)
+@every_row(
+    "headers, fields, named",
     [
         ({}, {"cede": {"on_hangup": "cancel"}}, "cede.on_hangup"),
         ({}, {"cede": {"on_disconnect": "stay"}}, "cede.on_disconnect"),
@@ -65,7 +66,7 @@ async def test_what_is_not_understood_is_refused_by_name(
     assert f"'{named}'" in (error if path.startswith("/api/") else error["message"])
 
 
-@pytest.mark.parametrize("path", GENERATING)
+@every_row("path", GENERATING)
 async def test_what_is_understood_reaches_the_engine(path: str) -> None:
     status, _, engine = await post(path, {"X-Cede-On-Disconnect": " cancel "}, cede={"on_disconnect": None})
     assert status == 200

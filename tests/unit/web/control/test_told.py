@@ -6,12 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from actors.core.generation import FinishReason
 from actors.core.receipts import CancelReason
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import FakeEngine, as_engine, finished
+from tests.rows import every_row
 from tests.unit.web.control.test_fields import GENERATING
 from web.app import create_app
 
@@ -46,9 +45,9 @@ def _find(value: Any) -> Any:  # noqa: ANN401
     return next(filter(None, map(_find, value)), None) if isinstance(value, list) else None
 
 
-@pytest.mark.parametrize("path", GENERATING)
-@pytest.mark.parametrize("by_header", [True, False])
-@pytest.mark.parametrize("stream", [True, False])
+@every_row("path", GENERATING)
+@every_row("by_header", [True, False])
+@every_row("stream", [True, False])
 async def test_each_api_tells_what_is_warm(path: str, by_header: bool, stream: bool) -> None:
     engine = FakeEngine([replace(finished(), warmed_tokens=7)])
     said = {"x-cede-warm": "true"} if by_header else {}
@@ -59,7 +58,7 @@ async def test_each_api_tells_what_is_warm(path: str, by_header: bool, stream: b
     assert told(text) == {"warmed_tokens": 7}
 
 
-@pytest.mark.parametrize("path", GENERATING)
+@every_row("path", GENERATING)
 async def test_one_that_others_have_ended_is_no_error(path: str) -> None:
     last = replace(finished(reason=FinishReason.CANCELLED), cancelled=CancelReason.OTHER_WORK, warmed_tokens=3)
     engine = FakeEngine([last])
@@ -67,9 +66,9 @@ async def test_one_that_others_have_ended_is_no_error(path: str) -> None:
     assert (status, told(text)) == (200, {"cancelled": "other_work", "warmed_tokens": 3})
 
 
-@pytest.mark.parametrize("path", GENERATING)
-@pytest.mark.parametrize(
-    ("fields", "named"),
+@every_row("path", GENERATING)
+@every_row(
+    "fields, named",
     [
         (
             {
@@ -94,7 +93,7 @@ async def test_what_contradicts_it_is_refused(path: str, fields: dict[str, Any],
     assert f"'{named}'" in text
 
 
-@pytest.mark.parametrize("path", [path for path in GENERATING if not path.startswith("/api/")])
+@every_row("path", [path for path in GENERATING if not path.startswith("/api/")])
 async def test_without_it_a_prompt_alone_is_read_as_any_other_is(path: str) -> None:
     engine = FakeEngine([finished()])
     status, text = await post(engine, path, {}, stream=False)

@@ -8,6 +8,7 @@ import pytest
 from werkzeug.datastructures import Headers
 
 from tests.fakes.engine import FakeEngine, as_engine, posting, say
+from tests.rows import every_row
 from web.access.api_keys import KeyRing, plain_key
 from web.app import create_app
 from web.http.browser_policy import BrowserPolicy, BrowserPolicyError, RequestRefused, host_name, preflight_headers
@@ -30,8 +31,8 @@ def verdict(
     return 200
 
 
-@pytest.mark.parametrize(
-    ("host", "name"),
+@every_row(
+    "host, name",
     [
         ("localhost", "localhost"),
         ("LocalHost:8000", "localhost"),
@@ -51,13 +52,13 @@ UNAMBIGUOUS = ["localhost:8000", "app.localhost", "127.0.0.1:8000", "[::1]:8000"
 AMBIGUOUS = ["evil.example", "localhost.evil.example:8000", "127.0.0.1.evil.example", "user@localhost", "evil.example."]
 
 
-@pytest.mark.parametrize("host", [*UNAMBIGUOUS, "host.docker.internal:8000", ""])
+@every_row("host", [*UNAMBIGUOUS, "host.docker.internal:8000", ""])
 def test_names_that_nobody_else_can_give_away_are_served(host: str) -> None:
     assert verdict({"Host": host}) == 200
 
 
-@pytest.mark.parametrize("host", AMBIGUOUS)
-@pytest.mark.parametrize("local", [LOOPBACK, "::1", "::ffff:127.0.0.1", "127.0.0.53"])
+@every_row("host", AMBIGUOUS)
+@every_row("local", [LOOPBACK, "::1", "::ffff:127.0.0.1", "127.0.0.53"])
 def test_a_rebound_name_is_refused_on_loopback(host: str, local: str) -> None:
     assert verdict({"Host": host}, local=local) == 403
     assert verdict({"Host": host}, local=LAN) == 200
@@ -70,8 +71,8 @@ def test_names_can_be_allowed() -> None:
     assert verdict({"Host": "other.example.com"}, allowed=BrowserPolicy.parse([], ["*"])) == 200
 
 
-@pytest.mark.parametrize(
-    ("origin", "host"),
+@every_row(
+    "origin, host",
     [
         ("http://localhost:8000", "localhost:8000"),
         ("http://127.0.0.1", "127.0.0.1"),
@@ -84,7 +85,7 @@ def test_a_page_of_the_server_itself_is_served(origin: str, host: str) -> None:
     assert verdict({"Host": host, "Origin": origin}, local=LAN) == 200
 
 
-@pytest.mark.parametrize(
+@every_row(
     "origin", ["http://evil.example", "http://localhost:3000", "https://localhost", "null", "file://", "http://", "x"]
 )
 def test_a_page_of_another_origin_is_refused(origin: str) -> None:
@@ -132,7 +133,7 @@ def test_what_curl_sends_is_served_unless_it_comes_from_a_browser(kind: dict[str
     assert verdict(of_browser | {"Content-Type": "application/json"}, method="POST") == 200
 
 
-@pytest.mark.parametrize("origin", ["localhost:3000", "http://", "http://a/b", "http://u@a", ""])
+@every_row("origin", ["localhost:3000", "http://", "http://a/b", "http://u@a", ""])
 def test_an_origin_that_is_none(origin: str) -> None:
     with pytest.raises(BrowserPolicyError, match="not an origin"):
         BrowserPolicy.parse([origin], [])

@@ -9,6 +9,7 @@ import pytest
 
 from runtime.errors import RequestError
 from tests.fakes.engine import CONTEXT, VOCABULARY, chat, completion, model
+from tests.rows import every_row
 from tests.unit.web.openai.wrong_values import BOTH
 from web.openai.chat.parse import parse_chat
 from web.openai.completions.parse import parse_completion
@@ -122,31 +123,28 @@ def check_refusal(caught: RequestError, name: str, param: str) -> None:
     assert len(message) < 300
 
 
-@pytest.mark.parametrize(("name", "value", "param"), BOTH + CHAT)
+@every_row("name, value, param", BOTH + CHAT)
 def test_a_bad_chat_body_is_refused_by_name(name: str, value: object, param: str) -> None:
     with pytest.raises(RequestError) as caught:
         chat(**{"max_tokens": 16, name: value})
     check_refusal(caught.value, name, param)
 
 
-@pytest.mark.parametrize(("name", "value", "param"), BOTH + COMPLETION)
+@every_row("name, value, param", BOTH + COMPLETION)
 def test_a_bad_completion_body_is_refused_by_name(name: str, value: object, param: str) -> None:
     with pytest.raises(RequestError) as caught:
         completion(**{name: value})
     check_refusal(caught.value, name, param)
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [b"", b"{", b"nonsense", b'{"prompt": "\\ud800"}', b'{"prompt": "\xff"}', b"[" * 1000, b'{"a": 1,}'],
-)
+@every_row("raw", [b"", b"{", b"nonsense", b'{"prompt": "\\ud800"}', b'{"prompt": "\xff"}', b"[" * 1000, b'{"a": 1,}'])
 def test_what_is_not_json_is_said_to_be_so(raw: bytes) -> None:
     with pytest.raises(RequestError, match="not valid JSON") as caught:
         parse_completion(raw, model())
     assert caught.value.code == "invalid_json"
 
 
-@pytest.mark.parametrize("raw", [b"[]", b"null", b'"text"', b"5"])
+@every_row("raw", [b"[]", b"null", b'"text"', b"5"])
 def test_a_body_that_is_no_object_is_refused(raw: bytes) -> None:
     with pytest.raises(RequestError, match="must be a JSON object"):
         parse_chat(raw, model())

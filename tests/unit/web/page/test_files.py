@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.rows import every_row
 from web.page.files import INDEX, SiteFile, SiteFiles
 
 if TYPE_CHECKING:
@@ -41,14 +40,14 @@ def test_each_file_is_reached_from_the_page_and_none_is_missing() -> None:
     assert reached == SITE.keys() - licences
 
 
-@pytest.mark.parametrize("name", OURS)
+@every_row("name", OURS)
 def test_no_file_of_ours_names_another_host_or_parses_text_as_html(name: str) -> None:
     text = SITE[name].content.decode().replace("http://www.w3.org/2000/svg", "")
     assert "://" not in text
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
 
 
-@pytest.mark.parametrize("name", OURS)
+@every_row("name", OURS)
 def test_no_file_of_ours_is_too_long(name: str) -> None:
     assert len(SITE[name].content.splitlines()) <= 350
 

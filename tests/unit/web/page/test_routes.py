@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.fakes.engine import FakeEngine, as_engine
+from tests.rows import every_row
 from tests.unit.web.openapi.documents import make
 from web.access.api_keys import KeyRing
 from web.access.key_file import read_keys
 from web.app import create_app
 from web.page.files import SiteFiles
 
+if TYPE_CHECKING:
+    from web.http.asgi import ScopedApp
+
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 SITE = SiteFiles().by_name
+
+
+@pytest.fixture
+def app() -> ScopedApp:
+    """One for all files."""
+    return make()
 
 
 async def test_a_browser_gets_the_page() -> None:
@@ -30,7 +42,7 @@ async def test_a_model_without_a_chat_template_has_no_chat() -> None:
     assert 'data-views="live"' in page
 
 
-@pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/plain", "text/html;q=0"])
+@every_row("accept", [None, "*/*", "application/json", "text/plain", "text/html;q=0"])
 async def test_other_clients_see_that_a_server_runs(accept: str | None) -> None:
     client, headers = make().test_client(), {} if accept is None else {"Accept": accept}
     assert (await client.head("/", headers=headers)).status_code == 200
@@ -39,9 +51,9 @@ async def test_other_clients_see_that_a_server_runs(accept: str | None) -> None:
     assert response.headers["vary"] == "Accept"
 
 
-@pytest.mark.parametrize("name", SITE)
-async def test_each_file_comes_whole_and_is_not_sent_again(name: str) -> None:
-    client = make().test_client()
+@every_row("name", SITE)
+async def test_each_file_comes_whole_and_is_not_sent_again(app: ScopedApp, name: str) -> None:
+    client = app.test_client()
     first = await client.get(f"/page/{name}")
     assert await first.get_data(as_text=False) == SITE[name].content
     assert first.headers["content-type"] == SITE[name].media_type

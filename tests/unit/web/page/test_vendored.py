@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from itertools import chain
 
-import pytest
-
+from tests.rows import every_row
 from web.page.files import SiteFiles
 from web.page.vendored import DIGESTS, LIBRARIES, VENDOR, digest
 
 
-@pytest.mark.parametrize("name", DIGESTS)
+@every_row("name", DIGESTS)
 def test_nobody_has_edited_a_file_that_is_not_ours(name: str) -> None:
     assert digest(VENDOR / name) == DIGESTS[name]
 

@@ -13,6 +13,7 @@ from runtime.chat.template import ChatTemplate
 from tests.models.chat.answers import Answer, Call, assert_read, read
 from tests.models.chat.grammars import accepts
 from tests.models.chat.templates import QWEN_XML
+from tests.rows import every_row
 
 CHAT = Chat(ChatTemplate(QWEN_XML))
 
@@ -27,8 +28,8 @@ def call(value: str) -> str:
     return f"<tool_call>\n<function=f>\n<parameter=a>\n{value}\n</parameter>\n</function>\n</tool_call>"
 
 
-@pytest.mark.parametrize(
-    ("schema", "value", "expected"),
+@every_row(
+    "schema, value, expected",
     [
         ({"type": "string"}, "7", "7"),
         ({"type": "string"}, ' "x"\n\n\\ \t</param', ' "x"\n\n\\ \t</param'),
@@ -63,8 +64,8 @@ def test_each_type(schema: Any, value: str, expected: object) -> None:  # noqa: 
     assert_read(parser.parser, text, Answer("", ["", ""], [said]))
 
 
-@pytest.mark.parametrize(
-    ("text", "arguments", "rest", "whole"),
+@every_row(
+    "text, arguments, rest, whole",
     [
         ("<function=f><parameter=a>1</parameter><parameter=b>\n2", '{"a": "1", "b": "2', "", False),
         ("<function=f></function> And", "{}", "And", True),

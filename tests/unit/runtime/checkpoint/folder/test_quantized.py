@@ -14,6 +14,7 @@ from runtime.checkpoint.folder.shards import read_shard
 from runtime.checkpoint.stored import CodeFormat
 from runtime.errors import CheckpointError
 from tests.models.packed_weights import awq_parts, compressed_parts, gptq_parts, mlx_parts
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -225,8 +226,8 @@ def test_plain_folders_have_no_layout() -> None:
     assert read_quantized({"quantization_config": None}) is None
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
+@every_row(
+    "settings, why",
     [
         ({"quantization_config": {"quant_method": "fp8"}}, "quant_method 'fp8' is not supported; these are: awq"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "'bitsandbytes' is not supported"),

@@ -27,6 +27,7 @@ from tests.models.gguf.raw import (
     tensor,
     text,
 )
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +138,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("message", "raw"), REFUSED.items(), ids=REFUSED)
+@every_row("message, raw", REFUSED.items())
 def test_what_is_malformed_is_refused_by_name(message: str, raw: RawFile, tmp_path: Path) -> None:
     path = raw.write(tmp_path / "bad.gguf")
     with pytest.raises(CheckpointError, match=re.escape(message)) as caught:

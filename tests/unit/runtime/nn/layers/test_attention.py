@@ -10,11 +10,12 @@ from runtime.nn.layers.attention import MASK_ALIGNMENT, TILE, attend, first_visi
 from runtime.nn.layers.tiles import sdpa_tile
 from tests.models.layers.textbook import DIM, PAST, chunk_of, textbook, visible_from
 from tests.models.step_driver import CPU
+from tests.rows import every_row
 
 
-@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (4, 2), (6, 2), (5, 1)])
-@pytest.mark.parametrize("window", [None, 1, 4, 16, 100])
-@pytest.mark.parametrize(("start", "rows"), [(0, 1), (0, 9), (5, 1), (5, 2), (17, 1), (17, 20), (39, 1), (0, 40)])
+@every_row("heads, kv_heads", [(4, 4), (4, 2), (6, 2), (5, 1)])
+@every_row("window", [None, 1, 4, 16, 100])
+@every_row("start, rows", [(0, 1), (0, 9), (5, 1), (5, 2), (17, 1), (17, 20), (39, 1), (0, 40)])
 def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | None, start: int, rows: int) -> None:
     generator = torch.Generator().manual_seed(1)
     query = torch.randn(rows, heads, DIM, generator=generator)
@@ -25,8 +26,8 @@ def test_attention_is_the_textbook_s(heads: int, kv_heads: int, window: int | No
     torch.testing.assert_close(attended, textbook(query, keys, values, start, window), atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("window", [None, 1, 2, 7, 64])
-@pytest.mark.parametrize(("start", "rows"), [(0, 2), (0, 30), (3, 5), (20, 13)])
+@every_row("window", [None, 1, 2, 7, 64])
+@every_row("start, rows", [(0, 2), (0, 30), (3, 5), (20, 13)])
 def test_a_mask_hides_all_but_the_visible(start: int, rows: int, window: int | None) -> None:
     first = first_visible(chunk_of(start, rows), window)
     assert first == visible_from(start, window)[0]

@@ -14,13 +14,14 @@ from runtime.nn.layers.attention import TILE, attend, first_visible, step_mask
 from runtime.nn.layers.tiles import choose_tile_kernel, matmul_tile, sdpa_tile, sink_tile, softcap_tile
 from tests.models.layers.textbook import DIM, PAST, chunk_of, textbook
 from tests.models.step_driver import CPU
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.mark.parametrize("window", [None, 1, 4, 100])
-@pytest.mark.parametrize(("start", "rows"), [(0, 2), (5, 2), (17, 20), (0, 40), (PAST, TILE + 3)])
+@every_row("window", [None, 1, 4, 100])
+@every_row("start, rows", [(0, 2), (5, 2), (17, 20), (0, 40), (PAST, TILE + 3)])
 def test_products_are_the_textbook_s(
     start: int, rows: int, window: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,10 +50,10 @@ def test_products_lose_no_more_to_rounding_than_the_fused_kernel_where_scores_ar
     assert lost[matmul_tile] < 1.5 * lost[sdpa_tile]
 
 
-@pytest.mark.parametrize("window", [None, 1, 4, 100])
-@pytest.mark.parametrize(("start", "rows"), [(0, 1), (17, 1), (17, 20), (0, 40), (PAST, TILE + 3)])
-@pytest.mark.parametrize("scale", [0.02, 3.0])
-@pytest.mark.parametrize("kernel", [sdpa_tile, matmul_tile, softcap_tile])
+@every_row("window", [None, 1, 4, 100])
+@every_row("start, rows", [(0, 1), (17, 1), (17, 20), (0, 40), (PAST, TILE + 3)])
+@every_row("scale", [0.02, 3.0])
+@every_row("kernel", [sdpa_tile, matmul_tile, softcap_tile])
 def test_scales_and_caps_are_the_textbook_s(
     kernel: Callable[..., torch.Tensor],
     scale: float,
@@ -73,9 +74,9 @@ def test_scales_and_caps_are_the_textbook_s(
     torch.testing.assert_close(attended, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("window", [None, 4])
-@pytest.mark.parametrize(("start", "rows"), [(0, 1), (17, 1), (17, 20), (PAST, TILE + 3)])
-@pytest.mark.parametrize("scale", [None, 3.0])
+@every_row("window", [None, 4])
+@every_row("start, rows", [(0, 1), (17, 1), (17, 20), (PAST, TILE + 3)])
+@every_row("scale", [None, 3.0])
 def test_sinks_are_the_textbook_s(scale: float | None, start: int, rows: int, window: int | None) -> None:
     """A score for each query head that has no value; some are larger than those of all keys."""
     generator = torch.Generator().manual_seed(7)

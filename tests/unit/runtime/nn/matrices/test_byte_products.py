@@ -18,6 +18,7 @@ from runtime.nn.matrices.int8 import DynamicInt8, has_integer_products
 from runtime.nn.matrices.linear import Linear, WeightFormats
 from runtime.nn.matrices.native import NativeLinear
 from tests.models.layers.native_models import QWEN2, QWEN3, both, difference, run, segments_of
+from tests.rows import every_row
 from tests.unit.runtime.nn.matrices.products import draw, draw_codes, error
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ CODES = {
     "int6 by 32": (6, 32, False),
 }
 KINDS = ["int8", *CODES]
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = every_row("kind", KINDS)
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +85,8 @@ def by_codes(x: torch.Tensor, codes: GroupCodes) -> torch.Tensor:
 
 
 @kinds
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("biased", [False, True])
+@every_row("dtype", DTYPES)
+@every_row("biased", [False, True])
 def test_products_are_those_of_whole_numbers(kernels: Kernels, kind: str, dtype: torch.dtype, *, biased: bool) -> None:
     bias = draw(OUTPUTS, seed=2, dtype=dtype) if biased else None
     product = made(kind, kernels, bias)
@@ -132,7 +133,7 @@ def test_a_row_does_not_depend_on_its_neighbours(kernels: Kernels, kind: str) ->
 
 
 @kinds
-@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+@every_row("broken", [torch.nan, torch.inf, -torch.inf])
 def test_a_number_that_is_none_spoils_its_own_row_alone(kernels: Kernels, kind: str, broken: float) -> None:
     product = made(kind, kernels)
     x = draw(3, INPUTS)
@@ -188,9 +189,9 @@ def four_bits(weight: torch.Tensor, bias: torch.Tensor | None, kernels: Kernels)
     return ByteCodes(quantize_int4(weight, torch.bfloat16), bias, kernels)
 
 
-@pytest.mark.parametrize("settings", [QWEN2, QWEN3], ids=["qwen2", "qwen3"])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("own", [ByteInt8, four_bits], ids=["int8", "int4"])
+@every_row("settings", [QWEN2, QWEN3])
+@every_row("dtype", DTYPES)
+@every_row("own", [ByteInt8, four_bits])
 def test_layers_of_few_rows_are_what_pytorch_makes_of_them(
     kernels: Kernels, own: type[ByteInt8], settings: dict[str, object], dtype: torch.dtype
 ) -> None:

@@ -18,6 +18,7 @@ from runtime.nn.matrices.quantization import Quantization
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, Running, generate, open_transformer, random_tokens
+from tests.rows import every_row
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ ERROR: dict[MatrixFormat, float] = {DynamicInt8: 0.015, WeightInt8: 0.012, CpuIn
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("rows", [1, 5, EXPAND_ROWS])
-@pytest.mark.parametrize("biased", [False, True])
+@every_row("dtype", [torch.float32, torch.bfloat16])
+@every_row("rows", [1, 5, EXPAND_ROWS])
+@every_row("biased", [False, True])
 def test_products_are_near_the_full_ones(form: MatrixFormat, dtype: torch.dtype, rows: int, biased: bool) -> None:
     weight, x = draw(OUTPUTS, INPUTS, dtype=dtype), draw(rows, INPUTS, seed=1, dtype=dtype)
     bias = draw(OUTPUTS, seed=2, dtype=dtype) if biased else None

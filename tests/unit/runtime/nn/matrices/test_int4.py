@@ -19,6 +19,7 @@ from runtime.nn.matrices.int4 import (
 )
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
+from tests.rows import every_row
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ ROUNDING = 0.004
 SLAB_OF_ROWS = 64  # that a thread multiplies with a block, `source/multiply.h`
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("rows", [1, 5, EXPAND_ROWS])
-@pytest.mark.parametrize("group", CODE_GROUPS)
+@every_row("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@every_row("rows", [1, 5, EXPAND_ROWS])
+@every_row("group", CODE_GROUPS)
 def test_products_are_those_of_the_expanded_codes(group: int, rows: int, dtype: torch.dtype) -> None:
     codes, x, bias = draw_codes(group), draw(rows, INPUTS, seed=1, dtype=dtype), draw(OUTPUTS, seed=2, dtype=dtype)
     product = KeptCodes(CPU, dtype)(codes, bias)
@@ -43,9 +44,9 @@ def test_products_are_those_of_the_expanded_codes(group: int, rows: int, dtype: 
     assert product.nbytes == packed_bytes(OUTPUTS, INPUTS, product.form) + bias.nbytes
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("group", CODE_GROUPS)
-@pytest.mark.parametrize("outputs", [OUTPUTS, OUTPUTS + 16])
+@every_row("dtype", [torch.float32, torch.bfloat16])
+@every_row("group", CODE_GROUPS)
+@every_row("outputs", [OUTPUTS, OUTPUTS + 16])
 def test_many_rows_are_multiplied_with_the_weights_of_few(outputs: int, group: int, dtype: torch.dtype) -> None:
     """Up to a last bit of bfloat16: the kernel for few rows expands the same numbers, and adds in another order.
 

@@ -14,6 +14,7 @@ import pytest
 from runtime.errors import CheckpointError
 from runtime.store.packages.wheels import MAX_TEXT, Wheel
 from tests.models.wheels import make_wheel
+from tests.rows import every_row
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ def test_a_wheel_says_what_it_is_and_what_it_needs(tmp_path: Path) -> None:
     wheel.close()
 
 
-@pytest.mark.parametrize("name", ["../out.gguf", "a/../../out", "/etc/out", "..\\out", "C:/out", "a/.."])
+@every_row("name", ["../out.gguf", "a/../../out", "/etc/out", "..\\out", "C:/out", "a/.."])
 def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     assert "leads out of the folder" in refused(zipped(tmp_path, (name, b"x")))
 
@@ -125,7 +126,7 @@ def test_a_file_that_is_not_the_recorded_one_is_refused(tmp_path: Path) -> None:
         Wheel(path).copy("a/x.bin", io.BytesIO(), len)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every_row("seed", range(40))
 def test_a_damaged_wheel_is_read_or_refused(tmp_path: Path, seed: int) -> None:
     """Whatever byte is changed, nothing but a CheckpointError comes of it, and what is read is what was written."""
     model = bytes(range(256)) * 8

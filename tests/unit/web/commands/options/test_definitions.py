@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from actors.config import EngineConfig
 from runtime.loading.options import LoadOptions
 from runtime.options import Option
+from tests.rows import every_row
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.cluster import cluster
 from web.commands.config import config
@@ -31,7 +32,7 @@ REQUIRED: dict[type, dict[str, Any]] = {
     LoadOptions: {"path": Path("model")},
 }  # fields that are no options
 
-every_option = pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=list(DEFINITIONS))
+every_option = every_row("definition", DEFINITIONS.values())
 
 
 @every_option
@@ -76,9 +77,7 @@ def test_a_flag_goes_before_a_variable_and_that_before_the_file(definition: Defi
     assert chosen([], {definition.variable: ""}, file)[definition.key].place == str(file)
 
 
-@pytest.mark.parametrize(
-    "definition", [each for each in DEFINITIONS.values() if each.none_is_written], ids=lambda each: each.key
-)
+@every_row("definition", [each for each in DEFINITIONS.values() if each.none_is_written])
 def test_the_words_for_none_undo_what_the_file_says(definition: Definition, tmp_path: Path) -> None:
     file = tmp_path / "cede.toml"
     file.write_text(f"{definition.key} = {sample(definition, tmp_path).toml}")
@@ -88,9 +87,7 @@ def test_the_words_for_none_undo_what_the_file_says(definition: Definition, tmp_
     assert chosen(config=file)[definition.key].value is None
 
 
-@pytest.mark.parametrize(
-    "definition", [each for each in DEFINITIONS.values() if each.option.allowed], ids=lambda each: each.key
-)
+@every_row("definition", [each for each in DEFINITIONS.values() if each.option.allowed])
 def test_a_value_out_of_the_bounds_is_refused_everywhere(definition: Definition, tmp_path: Path) -> None:
     allowed = definition.option.allowed
     assert allowed is not None

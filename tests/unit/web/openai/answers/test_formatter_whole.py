@@ -7,11 +7,10 @@ import json
 import random
 from typing import TYPE_CHECKING
 
-import pytest
-
 from actors.core.generation import Failed, Finished, FinishReason, Token
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import chat, completion, fill, finished, token
+from tests.rows import every_row
 from tests.unit.web.openai.answers.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
 from web.openai.answers.formatter import CompletionFormatter
@@ -76,7 +75,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("parsed", [*CHATS, *TEXTS])
+@every_row("parsed", [*CHATS, *TEXTS])
 def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: Asked[ResponseOptions]) -> None:
     draw = random.Random(parsed.options.choices)
     for _ in range(10):
