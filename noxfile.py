@@ -15,7 +15,7 @@ nox.options.stop_on_first_error = True
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, spelling, and the order between the rooms (all in pyproject.toml)."""
+    """Style, spelling, and the order between the packages (all in pyproject.toml)."""
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("codespell")
@@ -43,7 +43,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def wheel(session: nox.Session) -> None:
     """Build the wheel, check what is in it, and print its size."""
-    session.run("pytest", "-q", "-s", "tests/house/test_wheel.py")
+    session.run("pytest", "-q", "-s", "tests/repository/test_wheel.py")
 
 
 @nox.session

@@ -21,14 +21,14 @@ from actors.generating.assembly import Assembly
 from actors.generating.attended import attended
 from actors.generating.grammars import InlineGrammars, compiler_of
 from actors.generating.unread import Unread
-from actors.kin.kin import Kin
-from actors.kin.tickets import make_tickets
+from actors.groups.request_groups import RequestGroups
+from actors.groups.tickets import make_tickets
 from actors.kv.prefix_cache import empty_cache
 from actors.kv.prompts import chains, check_length, most_tokens
 from actors.manager.planner import ChunkLimits
 from actors.manager.slot_manager import SlotManager
 from actors.request import Request
-from actors.spare_time import make_way
+from actors.spare_time import end_warm_requests
 from actors.statistics import EngineStatistics, speculation_statistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.kv.blocks import owner_root
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from actors.core.observer import Observer
     from actors.core.slot_views import SlotStatus
     from actors.generating.grammars import Compiled, Grammars
-    from actors.kin.member import Member
+    from actors.groups.member import Member
     from actors.kv.prefix_cache import PrefixCache
     from runtime.grammar.worker import MaskComputer
     from runtime.kv.blocks import BlockKey
@@ -59,7 +59,7 @@ def client_disconnect() -> CancelReason:
 
 
 class Engine:
-    """Admits requests and lets people look in; `kin` are those that belong together.  Made by `open_engine`."""
+    """Admits requests and lets people look in; `groups` are those that belong together.  Made by `open_engine`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Engine:
         table = SlotTable(
             config.slots,
             model.context_length,
-            shelves=config.slots if config.preemption == "on" and model.rings is None else 0,
+            retained_extents=config.slots if config.preemption == "on" and model.rings is None else 0,
             positions=model.positions,
             root=cache.root,
             drafts_from_states=config.speculate is Proposer.MTP,
@@ -93,7 +93,7 @@ class Engine:
             preemption=config.preemption == "on",
             position_bytes=model.position_bytes,
         )
-        self.kin = Kin()
+        self.groups = RequestGroups()
         self.unread = Unread(config.unread_bytes, config.answer_bytes)
         self._assembly = Assembly(model, config, self._manager.costs, masks)
         self._grammars = grammars
@@ -121,14 +121,15 @@ class Engine:
 
         Raises:
             RequestError: a prompt is empty or leaves no room in the context, or there are more of them than slots and
-                queue could ever hold; its grammar cannot be used; `after` names nobody; or its kin ended it meanwhile.
+                queue could ever hold; its grammar cannot be used; `after` names nobody; or a related request ended it
+                meanwhile.
             QueueFull: too many wait already.
             DeadlineExceeded: its deadline cannot be met, however soon it is served.
             ShuttingDown: admission is closed.
             DeviceLost: no step can run now.
         """
-        with attended(asked, self._manager.observers), ExitStack() as kin:
-            request = await self._let_in(asked, kin, disconnect_reason)
+        with attended(asked, self._manager.observers), ExitStack() as groups:
+            request = await self._let_in(asked, groups, disconnect_reason)
             try:
                 # Opening a nursery is no checkpoint: from the places in the queue to the actors that wait there, no
                 # cancel can come between.
@@ -142,12 +143,12 @@ class Engine:
                 request.log_end()
 
     async def _let_in(
-        self, asked: GenerationRequest, kin: ExitStack, disconnect_reason: Callable[[], CancelReason]
+        self, asked: GenerationRequest, groups: ExitStack, disconnect_reason: Callable[[], CancelReason]
     ) -> Request:
-        """Admit a request, or say that it was refused; in `kin` it is among its kin."""
+        """Admit a request, or say that it was refused; in `groups` it is among the requests related to it."""
         try:
             self._check(asked)
-            member = kin.enter_context(self.kin.joined(asked.id, asked.owner, asked.control))
+            member = groups.enter_context(self.groups.joined(asked.id, asked.owner, asked.control))
             prompts = await chains(self._root_of(asked), asked.prompts)
             grammar = None if asked.grammar is None else await self._grammars.compile(asked.grammar)
             return await self._admit(asked, prompts, grammar, member, disconnect_reason)
@@ -191,8 +192,8 @@ class Engine:
         timeout = self.config.request_timeout if asked.timeout is None else asked.timeout
         deadline = math.inf if timeout is None else trio.current_time() + timeout
         rank = Rank(asked.priority, asked.weight, asked.max_tokens, deadline)
-        promise = partial(most_tokens, wanted=asked.max_tokens, context=self.model.context_length)
-        tickets = make_tickets(handle, asked, prompts, rank, member, promise)
+        reserved = partial(most_tokens, wanted=asked.max_tokens, context=self.model.context_length)
+        tickets = make_tickets(handle, asked, prompts, rank, member, reserved)
         request = Request(
             asked,
             tickets,
@@ -209,7 +210,7 @@ class Engine:
         member.admit([ticket.place for ticket in tickets], request.cancel)
         if not self._live:  # else somebody may wait for the event that there is
             self._all_ended = trio.Event()
-        make_way(request, self._live.values())
+        end_warm_requests(request, self._live.values())
         self._live[asked.id] = request
         try:
             await handle.enqueue(tickets)

@@ -147,7 +147,7 @@ class Request:
 
     def status(self) -> RequestStatus:
         """Return this request as a frozen snapshot."""
-        parks = [self._manager.parks_of(ticket) for ticket in self._tickets]
+        preemptions = [self._manager.preemptions_of(ticket) for ticket in self._tickets]
         return RequestStatus(
             id=self.id,
             created=self.created,
@@ -163,8 +163,8 @@ class Request:
             supersede=self.asked.control.supersede,
             after=self.asked.control.after,
             warm=self.asked.control.warm,
-            parks=sum(count for count, _ in parks),
-            parked_seconds=sum(seconds for _, seconds in parks),
+            parks=sum(count for count, _ in preemptions),
+            parked_seconds=sum(seconds for _, seconds in preemptions),
         )
 
     def log_end(self) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.request import Request
 
 
-def make_way(newcomer: Request, live: Collection[Request]) -> None:
+def end_warm_requests(newcomer: Request, live: Collection[Request]) -> None:
     """End the warm requests that are in somebody's way; to be called before the newcomer is in the queue.
 
     Args:

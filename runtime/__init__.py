@@ -1,6 +1,6 @@
 """Tensors and text: everything synchronous that serves a model, below `actors` and `web`.
 
-Only the executors and `ownership` know Trio.  The rooms, each of which may use those before it:
+Only the executors and `ownership` know Trio.  The packages, each of which may use those before it:
 
 - at the root: `errors`, `units`, `options`, `ownership`, `log_text`, `host_memory`, `processor`
 - `store`: from a model's name to its files; `checkpoint`: what these say

@@ -54,7 +54,7 @@ class UnreadableEncoding(RequestError):
     status = 415
 
 
-class EndedByKin(RequestError):
+class EndedByAnotherRequest(RequestError):
     """The request was ended before it began: with its group, or because of another request."""
 
     status = 409

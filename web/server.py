@@ -30,7 +30,7 @@ from web.access.api_keys import KeyRing, plain_key
 from web.access.reload import reload_on_hangup
 from web.access.usage import KeyUsage, TokenMeter
 from web.app import create_app
-from web.fittings import Fittings
+from web.hooks import ServerHooks
 from web.http.browser_policy import BrowserPolicy
 from web.http.hypercorn_config import hypercorn_config
 from web.http.listeners import listen, open_listeners, url_of
@@ -128,7 +128,7 @@ async def run_server(
     *,
     progress: Callable[[int, int], None] | None = None,
     announce: Callable[[str], None],
-    fittings: Fittings | None = None,
+    hooks: ServerHooks | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then wind down; returns once all has ended.
 
@@ -137,7 +137,7 @@ async def run_server(
         sockets: where requests come in, once the model is loaded (`web.http.listeners.bound_sockets`).
         progress: of the weights' loading, in bytes done and in all.
         announce: called once with the server's URL, when requests are accepted.
-        fittings: put in place of some of its parts; `fittings.clock` is up to whoever starts Trio.
+        hooks: put in place of some of its parts; `hooks.clock` is up to whoever starts Trio.
 
     Raises:
         CheckpointError: the model, or what is to draft for it, cannot be loaded, or its files change meanwhile.
@@ -147,15 +147,15 @@ async def run_server(
         RecordingError: the file for a recording cannot be written.
         DeviceLost: another rank has ended, so this one could compute nothing.
     """
-    fittings = fittings or Fittings()
+    hooks = hooks or ServerHooks()
     async with (
         open_ranks(options.load.tensor_parallel) as ranks,
-        _open_engine(options, progress, fittings, ranks) as (engine, executor),
+        _open_engine(options, progress, hooks, ranks) as (engine, executor),
         open_tracing(engine, os.environ) if options.traced else nullcontext(),
         open_recording(engine, options.record) if options.record is not None else nullcontext(),
         open_state(engine, options.state) as state,
     ):
-        await _serve_until_signal(options, engine, state, sockets, announce, fittings, ranks)
+        await _serve_until_signal(options, engine, state, sockets, announce, hooks, ranks)
     if ranks is not None and ranks.lost is not None:
         raise DeviceLost(ranks.lost)
     if executor.hangs:
@@ -184,7 +184,7 @@ async def open_server(
     async with (
         open_listeners("127.0.0.1", 0) as listeners,
         open_ranks(options.load.tensor_parallel) as ranks,
-        _open_engine(options, progress, Fittings(), ranks) as (engine, _),
+        _open_engine(options, progress, ServerHooks(), ranks) as (engine, _),
         open_state(engine, options.state) as state,
         trio.open_nursery() as serving,
     ):
@@ -197,7 +197,7 @@ async def open_server(
 async def _open_engine(
     options: ServerOptions,
     progress: Callable[[int, int], None] | None,
-    fittings: Fittings,
+    hooks: ServerHooks,
     ranks: RankProcesses | None,
 ) -> AsyncIterator[tuple[Engine, ThreadExecutor[Any]]]:
     """The model on its device thread, the cache of its KV, and the engine over both, with what they are fitted with."""
@@ -209,7 +209,7 @@ async def _open_engine(
         open_thread_executor(
             partial(load_model, load, checkpoint, drafter, progress, others),
             drafter.load,
-            wrap=fittings.model,
+            wrap=hooks.model,
             hang_timeout=options.patience.hang_timeout,
             adapt_threads=adapts_threads(load),
             around=nullcontext if others is None else others.step,
@@ -223,7 +223,7 @@ async def _open_engine(
             quantization=load.quantize.identity,
             rope_factors=checkpoint.config.rope_factors(executor.model.kv.context),
             deterministic=load.is_deterministic,
-            open_blocks=fittings.disk_blocks,
+            open_blocks=hooks.disk_blocks,
         ) as cache,
         open_engine(
             executor,
@@ -240,7 +240,7 @@ async def _open_engine(
             cache,
             ThreadedGrammars(compiler_of(described)),
         ) as engine,
-        fittings.attend(engine),
+        hooks.attend(engine),
     ):
         yield engine, executor
 
@@ -251,7 +251,7 @@ async def _serve_until_signal(
     state: State,
     sockets: Sequence[socket.socket],
     announce: Callable[[str], None],
-    fittings: Fittings,
+    hooks: ServerHooks,
     ranks: RankProcesses | None,
 ) -> None:
     """Serve the engine; the connections end before the task that listens for signals does."""
@@ -259,9 +259,9 @@ async def _serve_until_signal(
     watch = None if options.watch_loop is None else LoopWatch(options.watch_loop)
     entrance = replace(options.entrance, limits=fit_descriptors(options.entrance.limits))
     async with trio.open_nursery() as services:
-        await services.start(stop_on_signal, engine, fittings, options.patience.grace, stop)
+        await services.start(stop_on_signal, engine, hooks, options.patience.grace, stop)
         if ranks is not None:
-            services.start_soon(stop_when_lost, ranks, engine, fittings, stop)
+            services.start_soon(stop_when_lost, ranks, engine, hooks, stop)
         if entrance.read_keys is not None:
             await services.start(reload_on_hangup, entrance.keys, entrance.read_keys)
         async with trio.open_nursery() as serving:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from actors.engine import Engine
-    from web.fittings import Fittings
+    from web.hooks import ServerHooks
     from web.ranks.processes import RankProcesses
 
 logger = logging.getLogger("cede.web")
@@ -28,7 +28,7 @@ LEAVE_SECONDS = 1.0
 
 async def stop_on_signal(
     engine: Engine,
-    fittings: Fittings,
+    hooks: ServerHooks,
     grace: float,
     stop: trio.Event,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
@@ -44,12 +44,12 @@ async def stop_on_signal(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_exit_on_signal, signals)
             async with trio.open_nursery() as ending:
-                ending.start_soon(_leave, fittings)
+                ending.start_soon(_leave, hooks)
                 await engine.drain(grace)
             stop.set()  # the connections end within their linger, and `run_server` then cancels this task
 
 
-async def stop_when_lost(ranks: RankProcesses, engine: Engine, fittings: Fittings, stop: trio.Event) -> None:
+async def stop_when_lost(ranks: RankProcesses, engine: Engine, hooks: ServerHooks, stop: trio.Event) -> None:
     """When a rank is lost, see all requests told so, then set `stop`; a step that does not end then ends the process.
 
     The next step tells them; whoever is in none is cancelled, as by a shutdown.
@@ -57,7 +57,7 @@ async def stop_when_lost(ranks: RankProcesses, engine: Engine, fittings: Fitting
     await ranks.wait_lost()
     engine.close_admission()
     async with trio.open_nursery() as ending:
-        ending.start_soon(_leave, fittings)
+        ending.start_soon(_leave, hooks)
         with trio.move_on_after(LOST_SECONDS) as patience:
             with trio.move_on_after(LOST_SECONDS / 2):
                 await engine.wait_all_ended()
@@ -69,10 +69,10 @@ async def stop_when_lost(ranks: RankProcesses, engine: Engine, fittings: Fitting
     stop.set()
 
 
-async def _leave(fittings: Fittings) -> None:
+async def _leave(hooks: ServerHooks) -> None:
     """Tell others that the server ends, for a time."""
     with trio.move_on_after(LEAVE_SECONDS) as patience:
-        await fittings.leave()
+        await hooks.leave()
     if patience.cancelled_caught:
         logger.error(
             "the others could not be told within %g s that this server ends; it does all the same", LEAVE_SECONDS

@@ -28,8 +28,8 @@ class Account:
         drafted, accepted: tokens that were drafted for it and verified, and those that stood.
         last_kernel_at: when its rows last left the device; None if they never were there.
         layers_after_cancel: layers of the step in flight that ended after the cancel with its rows still in the batch.
-        parks: how often it left its slot to a more important one, and came back or was cancelled meanwhile.
-        parked_seconds: for how long, in all.
+        preemptions: how often it left its slot to a more important one, and came back or was cancelled meanwhile.
+        preempted_seconds: for how long, in all.
     """
 
     phase: State = State.QUEUED
@@ -42,8 +42,8 @@ class Account:
     accepted: int = 0
     last_kernel_at: float | None = None
     layers_after_cancel: int = 0
-    parks: int = 0
-    parked_seconds: float = 0.0
+    preemptions: int = 0
+    preempted_seconds: float = 0.0
 
 
 class Ledger:
@@ -62,18 +62,18 @@ class Ledger:
         self._computed_at: list[tuple[int, int]] = []
         self._last_kernel_at: float | None = None
         self._layers_after_cancel = 0
-        self._parks = 0
-        self._parked_seconds = 0.0
+        self._preemptions = 0
+        self._preempted_seconds = 0.0
 
     @property
-    def parks(self) -> int:
-        """Number of times that it was parked."""
-        return self._parks
+    def preemptions(self) -> int:
+        """Number of times that it was preempted."""
+        return self._preemptions
 
     @property
-    def parked_seconds(self) -> float:
-        """For how long in all, but for the time since the last park if it has not come back."""
-        return self._parked_seconds
+    def preempted_seconds(self) -> float:
+        """For how long in all, but for the time since the last preemption if it has not come back."""
+        return self._preempted_seconds
 
     @property
     def cached(self) -> int:
@@ -108,7 +108,7 @@ class Ledger:
         self._drafted += drafted
         self._accepted += accepted
 
-    def note_moved(self, tokens: int) -> None:
+    def note_transferred(self, tokens: int) -> None:
         """KV of so many prompt tokens was moved into the slot."""
         self._owner.check()
         self._cached += tokens
@@ -118,15 +118,15 @@ class Ledger:
         self._owner.check()
         self._cached -= tokens
 
-    def note_parked(self) -> None:
+    def note_preempted(self) -> None:
         """Note that it has left its slot to another."""
         self._owner.check()
-        self._parks += 1
+        self._preemptions += 1
 
     def note_back(self, seconds: float) -> None:
-        """Note that it has been parked for so long, and is no more."""
+        """Note that it has been preempted for so long, and is no more."""
         self._owner.check()
-        self._parked_seconds += seconds
+        self._preempted_seconds += seconds
 
     def note_invalidated(self) -> None:
         """Nothing that was computed is valid any longer."""
@@ -140,7 +140,7 @@ class Ledger:
         self._cached = 0
 
     def close(self, phase: State, slot: int | None, slot_freed_at: float | None) -> Account:
-        """The account of a hold that is over; nothing of the device for one that was parked, which had no slot."""
+        """The account of a hold that is over; nothing of the device for one that was preempted, which had no slot."""
         was_held = slot is not None
         return Account(
             phase=phase,
@@ -153,6 +153,6 @@ class Ledger:
             accepted=self._accepted,
             last_kernel_at=self._last_kernel_at if was_held else None,
             layers_after_cancel=self._layers_after_cancel if was_held else 0,
-            parks=self._parks,
-            parked_seconds=self._parked_seconds,
+            preemptions=self._preemptions,
+            preempted_seconds=self._preempted_seconds,
         )

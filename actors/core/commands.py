@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
 
 
-class WasParked(Exception):
-    """The answer to rows that were not run: their generation was parked, and has another slot now.
+class WasPreempted(Exception):
+    """The answer to rows that were not run: their generation was preempted, and has another slot now.
 
     What that lacks of its sequence (`Hold.prompt`) is to be brought back, or read again, before its next token.
     """
@@ -109,7 +109,7 @@ class Submit:
         sample, drafts: as in `Segment`.
         outputs: what the rows of a prompt are to give besides KV.
         most_tokens: that may be drawn one after the other, in steps that follow at once.
-        reply: what became of them; `StepFailed` if the device failed over them, `WasParked` if they were not run,
+        reply: what became of them; `StepFailed` if the device failed over them, `WasPreempted` if they were not run,
             but for a prompt's, which are handed back.
     """
 
@@ -218,7 +218,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class DiskHasRoom:
+class DiskHasSpace:
     """Offer the disk again what it has refused."""
 
 
@@ -232,5 +232,5 @@ class Recovered:
 QueueCommand: TypeAlias = Enqueue | Withdraw | Demote
 KVCommand: TypeAlias = CopyPrefix | LoadBlocks | Audit
 """What the device is to move between two steps."""
-SlotCommand: TypeAlias = Submit | KVCommand | Restart | Trim | End | DiskHasRoom | Recovered
+SlotCommand: TypeAlias = Submit | KVCommand | Restart | Trim | End | DiskHasSpace | Recovered
 Command: TypeAlias = QueueCommand | SlotCommand

@@ -112,29 +112,29 @@ class Granted(GenerationEvent):
 
 
 @dataclass(frozen=True, slots=True)
-class Parked(GenerationEvent):
+class Preempted(GenerationEvent):
     """A generation left its slot to the more important one of request `by`; its `tokens` are kept.
 
-    It waits in the queue again; `parks` counts how often it did so until now.
+    It waits in the queue again; `preemptions` counts how often it did so until now.
     """
 
     slot: int
     tokens: int
-    parks: int
+    preemptions: int
     by: str
 
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """A free slot has what was on a shelf now, and the shelf what was in the slot; nothing was copied."""
+    """A free slot and a retained extent have exchanged what they hold; nothing was copied."""
 
     slot: int
-    shelf: int
+    retained: int
 
 
 @dataclass(frozen=True, slots=True)
 class Resumed(GenerationEvent):
-    """One that was parked was granted a slot, which holds KV of the first `cached_tokens` of its sequence."""
+    """One that was preempted was granted a slot, which holds KV of the first `cached_tokens` of its sequence."""
 
     slot: int
     cached_tokens: int
@@ -262,7 +262,7 @@ class TransferEnded:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved(GenerationEvent):
+class Transferred(GenerationEvent):
     """KV of `tokens` tokens at positions from `start` on was moved into a slot and is valid."""
 
     slot: int

@@ -75,7 +75,7 @@ LEAST_IMPORTANT = 2**63
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class QueuePlace:
     """A generation's place in the queue, and then in a slot; the slot manager's task alone changes it.
 
     Others look at it, to wait for its end or to take it over: it names nobody, so nothing that has ended is kept.
@@ -101,7 +101,7 @@ class Ticket:
         manager: to whom it is to be given.
         request_id, index: which generation it is.
         prompt: with the names of its blocks.
-        promise: how many tokens its sequence may come to have, the prompt's included.
+        reserved: how many tokens its sequence may come to have, the prompt's included.
         reuse: whether KV that is already there may serve the prompt.
         owner: the name of the API key that asked; None where there are no keys.
         queue_share: how much of the queue the owner's tickets may take, from 0 to 1.
@@ -120,16 +120,16 @@ class Ticket:
     request_id: str
     index: int
     prompt: TokenChain
-    promise: int
+    reserved: int
     reuse: bool = True
     owner: str | None = None
     queue_share: float = 1.0
     session: Session | None = None
     rank: Rank = DEFAULT_RANK
     control: Control = NO_CONTROL
-    succeeds: tuple[Place, ...] = ()
-    after: tuple[Place, ...] = ()
-    place: Place = field(default_factory=Place)
+    succeeds: tuple[QueuePlace, ...] = ()
+    after: tuple[QueuePlace, ...] = ()
+    place: QueuePlace = field(default_factory=QueuePlace)
     mark: CancelMark = field(default_factory=CancelMark)
     granted: Reply[Hold] = field(default_factory=Reply)
     ended: Reply[Account] = field(default_factory=Reply)
@@ -182,7 +182,7 @@ class Figures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last tokens of a parked sequence, fewer than a block's: a block of their own in memory.
+    """The last tokens of a preempted sequence, fewer than a block's: a block of their own in memory.
 
     Attributes:
         key: its name.
@@ -199,16 +199,16 @@ class Tail:
 class Hold:
     """One generation's hold on a slot, from the grant to the release: what it may see and ask.
 
-    Opened and ended by `SlotManager.hold`.  A generation that was parked has it still, without a slot; afterwards it is
-    a hold on the slot that it goes on in.  The slot manager's task alone changes that.
+    Opened and ended by `SlotManager.hold`.  A generation that was preempted has it still, without a slot; afterwards it
+    is a hold on the slot that it goes on in.  The slot manager's task alone changes that.
 
     Attributes:
         ticket: that was granted.
         slot: to look at.
         figures: so far.
         prompt: what is to be read before its next token, with the names of its blocks: the request's prompt, or, once
-            it was parked, its sequence up to its newest token.
-        kept: tokens that it had in its slot when it was parked last; 0 if it never was.
+            it was preempted, its sequence up to its newest token.
+        kept: tokens that it had in its slot when it was preempted last; 0 if it never was.
         tail: those of them that are no complete block.
     """
 
@@ -265,7 +265,7 @@ class Hold:
 
         Raises:
             StepFailed: the device failed over these rows.
-            WasParked: they were not run.
+            WasPreempted: they were not run.
             DeviceLost: the device was lost since the grant.
         """
         command = Submit(self, phase, token_ids, sample, drafts, outputs, most_tokens)
@@ -278,7 +278,7 @@ class Hold:
         """Await what became of a token that was in a step already when its actor was told of it.
 
         Raises:
-            StepFailed, WasParked, DeviceLost: as for `submit`.
+            StepFailed, WasPreempted, DeviceLost: as for `submit`.
         """
         return await following.wait(self.ticket.note_cancel)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import outcome
 
 from actors.core.account import Ledger
-from actors.core.commands import Chunk, Submit, WasParked
+from actors.core.commands import Chunk, Submit, WasPreempted
 from actors.core.events import Leader
 from actors.core.hold import LEAST_IMPORTANT, Hold
 from actors.core.life import Event, State
@@ -108,7 +108,7 @@ class HoldRecord:
 
     @property
     def may_reuse(self) -> bool:
-        """Return whether its next slot may have KV of its sequence: its own, of before it was parked, or cached."""
+        """Return whether its next slot may have KV of its sequence: its own, of before it was preempted, or cached."""
         return self.hold.kept > 0 or (self.hold.ticket.reuse and not self._reads_anew)
 
     @property
@@ -172,9 +172,9 @@ class HoldRecord:
         self.hold.kept, self.hold.tail = 0, None
         self._reads_anew = True
 
-    def park(self, tail: Tail | None) -> None:
+    def preempt(self, tail: Tail | None) -> None:
         """Leave the slot: what its actor waits for is answered when it is back."""
-        self._life.take(Event.PARKED)
+        self._life.take(Event.PREEMPTED)
         work, hold = self._pending, self.hold
         assert isinstance(work, Submit)
         if work.phase is not State.PREFILL:
@@ -183,7 +183,7 @@ class HoldRecord:
             hold.prompt.extend([newest])
         hold.kept, hold.tail = self.length, tail
         self._leaders.clear()
-        self.ledger.note_parked()
+        self.ledger.note_preempted()
 
     def go_on_in(self, slot: SlotView, granted: int, seconds: float) -> None:
         """Have a slot again, after so long: what its actor waited for has to be asked anew."""
@@ -191,14 +191,15 @@ class HoldRecord:
         self.hold.slot = self.slot = slot
         self.granted = granted
         self.ledger.note_back(seconds)
-        self.ledger.note_moved(max(0, len(slot.tokens) - self.hold.kept))  # others' KV, for which it is not to fail
+        # Others' KV, for which it is not to fail.
+        self.ledger.note_transferred(max(0, len(slot.tokens) - self.hold.kept))
         work = self._pending
         assert isinstance(work, Submit)
         self.clear_pending()
-        work.reply.set(outcome.Value(Chunk(0)) if work.phase is State.PREFILL else outcome.Error(WasParked()))
+        work.reply.set(outcome.Value(Chunk(0)) if work.phase is State.PREFILL else outcome.Error(WasPreempted()))
 
     def account_without_slot(self, seconds: float) -> Account:
-        """Return the account of one that has ended while it was parked, for so long by then."""
+        """Return the account of one that has ended while it was preempted, for so long by then."""
         self.ledger.note_back(seconds)
         return self.ledger.close(self._life.phase, None, None)
 
@@ -282,7 +283,7 @@ class Holds:
         return record
 
     def put_back(self, record: HoldRecord) -> None:
-        """A slot was granted to one that was parked: it follows nobody, for one of those may follow it."""
+        """A slot was granted to one that was preempted: it follows nobody, for one of those may follow it."""
         self._owner.check()
         self._records[record.key] = record
 

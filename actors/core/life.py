@@ -1,6 +1,6 @@
 """A generation's life: one table of states and events, in the manner of h11.
 
-`QUEUED` and `PARKED` are a ticket's states; the four phases and `LOST` are a hold's; after `DONE` there is nothing.
+`QUEUED` and `PREEMPTED` are a ticket's states; the four phases and `LOST` are a hold's; after `DONE` there is nothing.
 The slot manager alone moves a generation, by `Life.take`.
 """
 
@@ -17,7 +17,7 @@ class State(enum.StrEnum):
     """State of a generation; `GET /v1/requests` and `GET /slots` show these words."""
 
     QUEUED = "queued"
-    PARKED = "parked"  # waits for a slot again, which a more important one has, with all that it has computed
+    PREEMPTED = "parked"  # waits for a slot again, which a more important one has, with all that it has computed
     PREFILL = "prefill"
     DECODE = "decode"
     DRAFT = "draft"
@@ -34,8 +34,8 @@ class Event(enum.StrEnum):
     """Event in the life of a generation."""
 
     GRANTED = "is granted a slot"
-    PARKED = "leaves its slot to a more important one"
-    MOVED = "has KV moved"
+    PREEMPTED = "leaves its slot to a more important one"
+    TRANSFERRED = "has KV moved"
     RESTARTED = "is to read its prompt again, from a clean state"
     READS = "has prompt rows in a step"
     DECODES = "has its newest token in a step"
@@ -54,14 +54,14 @@ _AFTER: dict[tuple[State, Event], State] = {
     (State.QUEUED, Event.GRANTED): State.PREFILL,
     (State.QUEUED, Event.DEVICE_LOST): State.LOST,
     (State.QUEUED, Event.CANCELLED): State.DONE,
-    (State.PARKED, Event.GRANTED): State.PREFILL,
-    (State.PARKED, Event.DEVICE_LOST): State.LOST,
-    (State.PARKED, Event.CANCELLED): State.DONE,
-    (State.PREFILL, Event.PARKED): State.PARKED,
-    (State.DECODE, Event.PARKED): State.PARKED,
-    (State.DRAFT, Event.PARKED): State.PARKED,
-    (State.VERIFY, Event.PARKED): State.PARKED,
-    (State.PREFILL, Event.MOVED): State.PREFILL,
+    (State.PREEMPTED, Event.GRANTED): State.PREFILL,
+    (State.PREEMPTED, Event.DEVICE_LOST): State.LOST,
+    (State.PREEMPTED, Event.CANCELLED): State.DONE,
+    (State.PREFILL, Event.PREEMPTED): State.PREEMPTED,
+    (State.DECODE, Event.PREEMPTED): State.PREEMPTED,
+    (State.DRAFT, Event.PREEMPTED): State.PREEMPTED,
+    (State.VERIFY, Event.PREEMPTED): State.PREEMPTED,
+    (State.PREFILL, Event.TRANSFERRED): State.PREFILL,
     (State.PREFILL, Event.RESTARTED): State.PREFILL,
     (State.PREFILL, Event.READS): State.PREFILL,
     (State.PREFILL, Event.DECODES): State.DECODE,
@@ -125,7 +125,7 @@ class Life:
 
     Attributes:
         state: now.
-        phase: the last of `QUEUED`, `PARKED` and the phases that it was in, which is what its receipt tells.
+        phase: the last of `QUEUED`, `PREEMPTED` and the phases that it was in, which is what its receipt tells.
     """
 
     __slots__ = ("_owner", "phase", "state")
@@ -144,5 +144,5 @@ class Life:
         """
         self._owner.check()
         self.state = state_after(self.state, event)
-        if self.state in PHASES or self.state is State.PARKED:
+        if self.state in PHASES or self.state is State.PREEMPTED:
             self.phase = self.state

@@ -17,7 +17,7 @@ No event is made unless somebody listens.  A call site asks first:
         observers.tell(observers.granted, Granted(...))
 
 For one generation the order is `queued`, `granted`, its work, `released`, `ended`; if it is cancelled, `cancelled` and
-then `receipt` come before `released`.  `emitted` belongs to its work; so do `parked` and `resumed`, in turns, and
+then `receipt` come before `released`.  `emitted` belongs to its work; so do `preempted` and `resumed`, in turns, and
 between the two it may be released.  All of a request's generations, or its one
 `refused`, are between `arrived` and `departed`, which come in pairs.
 """
@@ -47,8 +47,7 @@ if TYPE_CHECKING:
         HandedBack,
         Invalidated,
         LayerDone,
-        Moved,
-        Parked,
+        Preempted,
         Queued,
         Refused,
         Released,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
         Submitted,
         TransferBegins,
         TransferEnded,
+        Transferred,
     )
     from actors.core.receipts import Receipt
 
@@ -92,14 +92,14 @@ class Observer:
     def granted(self, event: Granted) -> None:
         """A slot was granted."""
 
-    def parked(self, event: Parked) -> None:
+    def preempted(self, event: Preempted) -> None:
         """A generation has left its slot to a more important one, and waits again."""
 
     def exchanged(self, event: Exchanged) -> None:
-        """A slot and a shelf have what the other had."""
+        """A slot and a retained extent have what the other had."""
 
     def resumed(self, event: Resumed) -> None:
-        """One that was parked has a slot again."""
+        """One that was preempted has a slot again."""
 
     def stage_begun(self, event: StageBegun) -> None:
         """A generation's task, which is the current one, turned to another stage."""
@@ -137,7 +137,7 @@ class Observer:
     def transfer_ended(self, event: TransferEnded) -> None:
         """The device is done with moving KV; not called if it is lost over that."""
 
-    def moved(self, event: Moved) -> None:
+    def transferred(self, event: Transferred) -> None:
         """KV that was moved into a slot is valid now."""
 
     def audit_failed(self, event: AuditFailed) -> None:
@@ -183,7 +183,7 @@ class Observers:
     demoted: Hook[Demoted]
     refused: Hook[Refused]
     granted: Hook[Granted]
-    parked: Hook[Parked]
+    preempted: Hook[Preempted]
     exchanged: Hook[Exchanged]
     resumed: Hook[Resumed]
     stage_begun: Hook[StageBegun]
@@ -198,7 +198,7 @@ class Observers:
     invalidated: Hook[Invalidated]
     transfer_begins: Hook[TransferBegins]
     transfer_ended: Hook[TransferEnded]
-    moved: Hook[Moved]
+    transferred: Hook[Transferred]
     audit_failed: Hook[AuditFailed]
     cancelled: Hook[Cancelled]
     receipt: Hook[Receipt]

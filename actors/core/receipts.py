@@ -146,8 +146,8 @@ class ReceiptLog:
             supersede=ticket.control.supersede,
             after=ticket.control.after,
             warm=ticket.control.warm,
-            parks=account.parks,
-            parked_seconds=account.parked_seconds,
+            parks=account.preemptions,
+            parked_seconds=account.preempted_seconds,
         )
         self.add(receipt)
         logger.info(

@@ -83,7 +83,7 @@ class SlotView(Protocol):
         """Number of these with something that may not be lost; blocks that wait to be kept are not known here."""
 
     @property
-    def promise(self) -> int:
+    def reserved(self) -> int:
         """Return how many the sequence of its holder may come to need."""
 
     @property

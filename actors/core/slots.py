@@ -39,8 +39,8 @@ class SlotTable(SlotsInView):
 
     Args:
         slots, context: the most that run, and the most tokens of one.
-        shelves: places besides, for what was in slots that somebody more important got; 0 where there are `rings`,
-            which are a slot's own.
+        retained_extents: places besides, for what was in slots that somebody more important got; 0 where there are
+            `rings`, which are a slot's own.
         positions: of the arena that they share; None for as many as all have at their longest.
         root: of the tokens' chains.
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
@@ -54,7 +54,7 @@ class SlotTable(SlotsInView):
         slots: int,
         context: int,
         *,
-        shelves: int = 0,
+        retained_extents: int = 0,
         positions: int | None = None,
         root: BlockKey = b"",
         drafts_from_states: bool = False,
@@ -64,9 +64,9 @@ class SlotTable(SlotsInView):
         self.rings = rings
         self.owner = owner or TaskOwner()
         arena = Arena(slots * context if positions is None else positions, longest=context)
-        records = [SlotRecord(i, TokenChain(root), rings, arena) for i in range(slots + shelves)]
+        records = [SlotRecord(i, TokenChain(root), rings, arena) for i in range(slots + retained_extents)]
         super().__init__(records, slots, context, drafts_from_states=drafts_from_states)
-        assert not shelves or rings is None, "what is in rings cannot be exchanged"
+        assert not retained_extents or rings is None, "what is in rings cannot be exchanged"
         self.extents = Extents(arena, records, slots, self._changing)
         self._in_flight: frozenset[int] = frozenset()
         self._told: HeldBlocks | None = None
@@ -87,19 +87,19 @@ class SlotTable(SlotsInView):
         reuse: bool = True,
         now: float = 0.0,
         session: Session | None = None,
-        promise: int = 0,
+        reserved: int = 0,
         private: bool = False,
     ) -> SlotView | None:
         """Give a generation the free slot that serves `prompt` at the least cost (`grant_cost`).
 
         The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
         with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
-        are held for a retry goes to another's prompt only if there is no other.  `promise` is how many tokens the
-        sequence may come to have.  None if no slot is free, or the arena could not keep the promise.  What is
+        are held for a retry goes to another's prompt only if there is no other.  `reserved` is how many tokens the
+        sequence may come to have.  None if no slot is free, or the arena could not keep the reservation.  What is
         computed for a generation that is `private` is told to nobody.
         """
         self.owner.check()
-        if not self.extents.grantable([promise]):
+        if not self.extents.grantable([reserved]):
             return None
         cheapest, usable = self.cheapest(self.free, prompt, reuse=reuse, now=now, session=session)
         slot = self._changing(cheapest)
@@ -108,7 +108,7 @@ class SlotTable(SlotsInView):
         slot.private = private
         slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
-        slot.owner, slot.session, slot.promise = owner, session, self.extents.promise(promise)
+        slot.owner, slot.session, slot.reserved = owner, session, self.extents.reservation(reserved)
         return slot
 
     def release(self, slot: SlotView, held_until: float = 0.0) -> None:
@@ -121,18 +121,18 @@ class SlotTable(SlotsInView):
         record.held_until = held_until
         record.last_used = self._grants
 
-    def give_up(self, slot: SlotView) -> Resident:
+    def evict(self, slot: SlotView) -> Resident:
         """Forget what a free slot holds, so that others have its room; returns that."""
         record = self._changing(slot)
-        assert record.owner is None, f"slot {slot.id} is held, and is to be given up"
+        assert record.owner is None, f"slot {slot.id} is held, and is to be evicted"
         record.before = resident = record.resident()
         self.trim(slot, 0)
         self.extents.counts.given_up += 1
         return resident
 
-    def exchange(self, slot: SlotView, shelf: SlotView) -> None:
+    def exchange(self, slot: SlotView, retained: SlotView) -> None:
         """Let two places that nobody holds have what the other has; nothing is copied, since only names change."""
-        one, other = self._changing(slot), self._changing(shelf)
+        one, other = self._changing(slot), self._changing(retained)
         assert one.owner is None, f"slot {one.id} is held, and is to be exchanged"
         assert other.owner is None, f"place {other.id} is held, and is to be exchanged"
         one.exchange(other)
@@ -140,8 +140,8 @@ class SlotTable(SlotsInView):
         self._tell(other)
         self._tell(one)
 
-    def hold(self, place: SlotView, until: float) -> None:
-        """Let what a place that nobody holds has be given up after all others until then, by Trio's clock."""
+    def keep_until(self, place: SlotView, until: float) -> None:
+        """Let what a place that nobody holds has be evicted after all others until then, by Trio's clock."""
         self._changing(place).held_until = until
 
     @contextmanager
@@ -175,13 +175,13 @@ class SlotTable(SlotsInView):
     def stage(self, slot: SlotView, end: int, source: Provenance) -> None:
         """Record that KV up to position `end` was moved in, but not that of rings: nobody can go on from it yet.
 
-        `commit_moved` makes it whole; any other change of the slot's tokens drops it.
+        `commit_transferred` makes it whole; any other change of the slot's tokens drops it.
         """
         record = self._changing(slot)
         record.staged = end
         record.stand_on(source)
 
-    def commit_moved(
+    def commit_transferred(
         self,
         slot: SlotView,
         token_ids: Sequence[int],

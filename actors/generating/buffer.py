@@ -72,7 +72,7 @@ class EventBuffer:
         """Add an event, and tell the backlog, which may cut this reader or another."""
         if self._backlog.error is None:
             self._append(event)
-            self._backlog.hold(self._backlog.held + size_of(event))
+            self._backlog.set_size(self._backlog.held + size_of(event))
 
     def fail(self, error: CedeError) -> None:
         """Drop what is there; each generation whose end the reader has not seen ends with `error`."""
@@ -105,7 +105,7 @@ class EventBuffer:
     def _take(self) -> Event:
         event = self._events.popleft()
         if self._backlog.error is None:
-            self._backlog.hold(self._backlog.held - size_of(event))
+            self._backlog.set_size(self._backlog.held - size_of(event))
         if isinstance(event, Finished | Failed):
             self._not_ended.discard(event.index)
         return event

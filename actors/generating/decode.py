@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.commands import Chunk, WasParked
+from actors.core.commands import Chunk, WasPreempted
 from actors.core.events import ActorStage
 from actors.core.generation import FinishReason
 from actors.core.life import State
@@ -37,7 +37,7 @@ async def decode(
         first: token of the output; none where the prompt was all that was asked for.
         output: takes the tokens.
         drafting: proposes drafts; None for none.
-        restoration: makes what brings back the KV of one that was parked.
+        restoration: makes what brings back the KV of one that was preempted.
     """
     if first is None:
         return FinishReason.LENGTH
@@ -46,7 +46,7 @@ async def decode(
     while (reason := _take(chunk.tokens, hold, output)) is None:
         try:
             chunk = await _draw(hold, output, drafting, chunk.following)
-        except WasParked:
+        except WasPreempted:
             chunk = Chunk(0, await _go_on(hold, output, restoration(hold)))
     whole = len(output.sequence) - 1  # the last token was drawn; it was never read, or is in a step that runs
     if chunk.following is not None or hold.length > whole:
@@ -64,7 +64,7 @@ async def _draw(hold: Hold, output: Output, drafting: Drafting | None, following
         following: what becomes of the newest token, where it is in a step already.
 
     Raises:
-        WasParked: the slot is another one now.
+        WasPreempted: the slot is another one now.
     """
     if following is not None:
         chunk = await hold.follow(following)
@@ -82,7 +82,7 @@ async def _draw(hold: Hold, output: Output, drafting: Drafting | None, following
 
 
 async def _go_on(hold: Hold, output: Output, restoring: Restoring) -> tuple[SampledToken, ...]:
-    """Return the next token of one that was parked: its sequence is a prompt, of which all but the end is cached."""
+    """Return the next token of one that was preempted: its sequence is a prompt, of which all but the end is cached."""
     reading = PromptReading(output.index, hold.prompt, NO_OUTPUTS, lambda _: None)
     token = await prefill(hold, restoring, output.next_sample(), reading)
     assert token is not None

@@ -138,7 +138,7 @@ class Drafting:
             return ()
         behind = self._source.behind(hold, output)
         wanted = self._length.next(self._target, self._drafter, hold.neighbours, behind)
-        most = min(wanted, output.room - 1)  # a round gives one token more than it accepts
+        most = min(wanted, output.tokens_left - 1)  # a round gives one token more than it accepts
         if most <= 0:
             self.rest = TRY_PAUSE
             return ()
@@ -156,7 +156,7 @@ class Drafting:
         forced = [] if output.constraint is None else output.constraint.forced()
         if not forced:
             return []
-        most = min(self._forced.next(self._target, None, hold.neighbours), output.room - 1)
+        most = min(self._forced.next(self._target, None, hold.neighbours), output.tokens_left - 1)
         return [DraftToken(token_id) for token_id in forced[: max(most, 0)]]
 
     def observe(self, proposed: int, accepted: int) -> None:

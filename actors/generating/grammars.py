@@ -59,7 +59,7 @@ class Compiled(Protocol):
 class Compiler(Protocol):
     """Compiles the grammars of one model's requests: `runtime.grammar.compiler.GrammarCompiler`."""
 
-    def hold(self, grammar: Grammar) -> Compiled:
+    def constrain(self, grammar: Grammar) -> Compiled:
         """Compile what holds outputs to a grammar, or raise RequestError; called on any thread."""
 
 
@@ -86,7 +86,7 @@ class InlineGrammars:
     async def compile(self, grammar: Grammar) -> Compiled:
         """Compile a grammar, as `Grammars.compile`."""
         await trio.lowlevel.checkpoint()
-        return self._compiler.hold(grammar)
+        return self._compiler.constrain(grammar)
 
     @contextmanager
     def masks(self) -> Iterator[MaskComputer]:
@@ -112,7 +112,7 @@ class ThreadedGrammars:
         then.
         """
         return await trio.to_thread.run_sync(
-            self._compiler.hold, grammar, limiter=self._limiter, abandon_on_cancel=True
+            self._compiler.constrain, grammar, limiter=self._limiter, abandon_on_cancel=True
         )
 
     @contextmanager

@@ -91,14 +91,14 @@ class Output:
         return self._context
 
     @property
-    def room(self) -> int:
+    def tokens_left(self) -> int:
         """Return how many more tokens the output may have."""
         return self._max_tokens - len(self)
 
     @property
     def most_tokens(self) -> int:
         """Return how many tokens may be drawn one after the other before it has to be asked again."""
-        return 1 if self.masks() else self.room
+        return 1 if self.masks() else self.tokens_left
 
     @property
     def stop_found(self) -> str | None:
@@ -111,7 +111,7 @@ class Output:
 
     def first_sample(self) -> SampleSpec | None:
         """Return how the first token is to be drawn; None where the output is to have none."""
-        return self.next_sample() if self.room > 0 else None
+        return self.next_sample() if self.tokens_left > 0 else None
 
     def next_sample(self, drafted: Sequence[int] = ()) -> SampleSpec:
         """Return how the next token is to be drawn, and those that follow each of the drafted ones."""

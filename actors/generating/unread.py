@@ -132,7 +132,7 @@ class Backlog:
         """Return whether more waits than a reader leaves who keeps up.  Such readers are cut before all others."""
         return not self.gathering and self.held > BEHIND
 
-    def hold(self, size: int) -> None:
+    def set_size(self, size: int) -> None:
         """So many bytes wait now.  Whoever holds too much is cut, and that may be this one: see `error`."""
         if not self._closed:
             self._ledger.set_held(self, size)
@@ -156,7 +156,7 @@ class Backlog:
 
     def close(self) -> None:
         """Nothing waits here any more, and nothing will."""
-        self.hold(0)
+        self.set_size(0)
         self._closed = True
         self.on_cut = None  # which refers to what was held
 

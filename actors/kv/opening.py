@@ -133,7 +133,7 @@ async def open_prefix_cache(
             budget=options.disk,
             queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // blocks.nbytes)),
             # Called on the writer's thread, while nobody else may come to offer what was refused.
-            has_room=_from_thread(lambda: cache.wake()),
+            has_space=_from_thread(lambda: cache.wake()),
             open_blocks=open_blocks,
             part=blocks.part,
             owner=owner,

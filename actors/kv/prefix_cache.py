@@ -15,9 +15,9 @@ import trio
 
 from actors.core.commands import Fetched
 from actors.kv.config import CacheConfig
-from actors.kv.leftovers import Leftovers
+from actors.kv.invalidation import Invalidation
+from actors.kv.salvaged_tokens import SalvagedTokens
 from actors.kv.tiers import Tiers
-from actors.kv.verdicts import Verdicts
 from actors.kv.waiting_blocks import WaitingBlocks
 from actors.kv.write_behind import WriteBehind
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, tail_key
@@ -77,8 +77,8 @@ class PrefixCache:
         saved_blocks: moved out of slots at a time at most.
         tiers: which blocks exist, in memory and on disk.
         waiting: blocks that are to be kept and are still in their slot.
-        verdicts: what was found wrong.
-        leftovers: what cancelled generations have left, for those who come again.
+        invalidation: what was found wrong.
+        salvaged: what cancelled generations have left, for those who come again.
         write_behind: what the disk has not taken yet.
         wake: called when the disk takes blocks again that it has refused, so that the owner offers them.
 
@@ -112,7 +112,7 @@ class PrefixCache:
         self.saved_blocks = max(1, self.config.piece_bytes // max(1, block_bytes))
         self.tiers = Tiers(RamTier(ram, self.owner), disk, self.owner, rings)
         self.waiting = WaitingBlocks(self.owner)
-        self.verdicts = Verdicts(
+        self.invalidation = Invalidation(
             self.tiers,
             self.waiting,
             root=root,
@@ -120,7 +120,7 @@ class PrefixCache:
             seed=seed,
             owner=self.owner,
         )
-        self.leftovers = Leftovers(self.owner)
+        self.salvaged = SalvagedTokens(self.owner)
         self.write_behind = WriteBehind(self.tiers, self.owner)
         self.wake: Callable[[], object] = self.write_behind.offer
         self._hits: Counter[str] = Counter(resident=0, live=0, ram=0, disk=0)
@@ -146,7 +146,7 @@ class PrefixCache:
             keys: of the chain.
             whole: those of them that are wanted whole, if they can be had so.
         """
-        alarms, ram, reader = self.verdicts.alarms, self.tiers.ram, self.tiers.reader
+        alarms, ram, reader = self.invalidation.alarms, self.tiers.ram, self.tiers.reader
         in_part = {key for key in whole if (block := ram.get(key)) is not None and not block.whole}
         better = self.tiers.whole(in_part) if in_part else in_part
         cold = [key for key in keys if key not in ram or key in better]
@@ -157,10 +157,10 @@ class PrefixCache:
     def take(self, fetched: Fetched) -> list[Block]:
         """Note the use of blocks, and return them; what was read from disk is in memory from now on, too.
 
-        None of them if KV was found wrong since they were fetched: some may be of what was struck.
+        None of them if KV was found wrong since they were fetched: some may be of what was invalidated.
         """
         self.owner.check()
-        if fetched.alarms != self.verdicts.alarms:
+        if fetched.alarms != self.invalidation.alarms:
             return []
         for block in fetched.blocks:
             self._hits["disk" if block.key in fetched.from_disk else "ram"] += BLOCK_TOKENS
@@ -175,7 +175,7 @@ class PrefixCache:
         """Have a released slot's complete blocks kept when there is time, and let go last until `held_until`."""
         self.owner.check()
         self.waiting.put(slot, resident, self._missing(resident, 0), held_until)
-        self.tiers.ram.hold(resident.tokens.keys, held_until)
+        self.tiers.ram.keep_until(resident.tokens.keys, held_until)
 
     def displace(self, slot: int, resident: Resident, usable: int) -> None:
         """Have kept, before it is written to, what a grant displaces: all but the `usable` tokens that are shared.
@@ -187,7 +187,7 @@ class PrefixCache:
         self.waiting.add(slot, resident, self._missing(resident, first), first=first)
 
     def can_set_aside(self, tokens: int) -> bool:
-        """Return whether the tiers take all KV of a parked sequence of so many tokens, beside that of others.
+        """Return whether the tiers take all KV of a preempted sequence of so many tokens, beside that of others.
 
         On disk as it is on any disk: what that refuses, or lets go, is computed again.
         """
@@ -196,10 +196,10 @@ class PrefixCache:
         blocks = -(-tokens // BLOCK_TOKENS) + self.tiers.ram.pinned
         return self.tiers.disk is not None or blocks * self._block_bytes <= self.tiers.ram.budget
 
-    def set_aside(self, slot: int, resident: Resident, park: int) -> tuple[BlockKey, ...]:
-        """Have all kept that a slot holds of a parked sequence, its last tokens too; returns what is pinned for it.
+    def set_aside(self, slot: int, resident: Resident, preemption: int) -> tuple[BlockKey, ...]:
+        """Have all kept that a slot holds of a preempted sequence, its last tokens too; returns what is pinned for it.
 
-        `park` is the number of the park.
+        `preemption` is the number of the preemption.
 
         The last tokens are not kept where the layers with rings have lost some of them: a few rows are computed again.
         """
@@ -208,7 +208,7 @@ class PrefixCache:
         keys, complete, tail = list(tokens.keys), len(tokens.keys), None
         rest = tokens[complete * BLOCK_TOKENS :]
         if rest and resident.has_windows(complete):
-            tail = tail_key(tokens.parent(complete), rest, park)
+            tail = tail_key(tokens.parent(complete), rest, preemption)
             keys.append(tail)
             missing.append(complete)
         self.waiting.put(slot, resident, missing, tail=tail)
@@ -232,7 +232,7 @@ class PrefixCache:
     def _is_unneeded(self, block: SlotBlock) -> bool:
         """Return whether a block that waits need not be kept.
 
-        Another slot may have held the same block, and that one may have been kept since; and who was parked, and had
+        Another slot may have held the same block, and that one may have been kept since; and who was preempted, and had
         these last tokens, may have ended.
         """
         return self.tiers.can_be_had(block.key, whole=block.whole) or self._is_nobodys_tail(block)
@@ -247,15 +247,15 @@ class PrefixCache:
             return
         kept = Block(block.key, block.parent, block.token_ids, data, block.whole, block.private)
         if self.tiers.ram.insert(kept, trio.current_time()):
-            self.tiers.ram.hold([kept.key], self.waiting.held_until(slot))
+            self.tiers.ram.keep_until([kept.key], self.waiting.held_until(slot))
         if len(kept.token_ids) == BLOCK_TOKENS:
             self.write_behind.add(kept)
 
     def _missing(self, resident: Resident, first: int) -> list[int]:
         """Return the numbers of the blocks from the `first` on that are to be kept.
 
-        Not those on trial: some tier gave them, and if it has one no more, that was struck, or is let go.  One that a
-        tier has in part is to be kept if it is whole here.
+        Not those on trial: some tier gave them, and if it has one no more, that was invalidated, or is let go.  One
+        that a tier has in part is to be kept if it is whole here.
         """
         if not self.tiers.keep_anything:
             return []
@@ -277,13 +277,13 @@ class PrefixCache:
         disk, reader = self.tiers.disk, self.tiers.reader
         return CacheStatistics(
             hits=dict(self._hits),
-            strikes=self.verdicts.struck,
-            audits=self.verdicts.audits,
-            audit_failures=self.verdicts.failed_audits,
+            strikes=self.invalidation.invalidated,
+            audits=self.invalidation.audits,
+            audit_failures=self.invalidation.failed_audits,
             unsaved_blocks=len(self.waiting),
             ram=self.tiers.ram.statistics(),
             disk=None if disk is None else disk.statistics(),
-            served_again=self.leftovers.served,
+            served_again=self.salvaged.served,
             late_reads=0 if reader is None else reader.late_reads,
             disk_answers=reader is None or reader.answers(),
         )

@@ -1,7 +1,7 @@
 """The restore actor: KV that exists elsewhere is brought into the slot instead of being computed again.
 
 It runs in the request's own task, and only looks, reads from disk and sends commands: `CopyPrefix`, `LoadBlocks`,
-`Audit`, `Restart`.  What they change is in `actors.kv.moves` and the slot manager.
+`Audit`, `Restart`.  What they change is in `actors.kv.transfer_planner` and the slot manager.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Restoration:
         return BlockSource(tuple(prompt.keys[first:end]), first, is_last=end == last)
 
     def _tail(self, have: int, reach: int) -> BlockSource | None:
-        """Return the last tokens of a sequence that was parked, once all before them is there; None if not so."""
+        """Return the last tokens of a sequence that was preempted, once all before them is there; None if not so."""
         tail = self._hold.tail
         if tail is None or not tail.first * BLOCK_TOKENS <= have < tail.end or reach >= tail.end:
             return None

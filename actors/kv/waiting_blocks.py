@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SlotBlock:
-    """A block whose KV is in a slot, from position `start` on: a complete one, or the last tokens of a parked sequence.
+    """A block whose KV is in a slot, from position `start` on: complete, or the last tokens of a preempted sequence.
 
     `stands_on` has the names of all blocks that this KV came from, or may have been computed after; `whole` says that
     the layers with rings still have its rows, too, and `private` that a request wanted it that wanted no reuse.
@@ -43,7 +43,7 @@ class SlotBlock:
 
 @dataclass(slots=True)
 class _Batch:
-    """Blocks of what a slot held at one time, by their numbers; the last may be a parked sequence's `tail`."""
+    """Blocks of what a slot held at one time, by their numbers; the last may be a preempted sequence's `tail`."""
 
     resident: Resident
     numbers: deque[int]
@@ -189,9 +189,9 @@ class WaitingBlocks:
         """Let these blocks wait no more where they are as some tier gave them; computed anew they are others."""
         self._owner.check()
         for batch in self._all():
-            struck = batch.resident.stands_on & keys
-            if struck:
-                batch.keep_only([number for number in batch.numbers if batch.key(number) not in struck])
+            invalidated = batch.resident.stands_on & keys
+            if invalidated:
+                batch.keep_only([number for number in batch.numbers if batch.key(number) not in invalidated])
         self._taken = [(slot, one) for slot, one in self._taken if one.key not in one.stands_on & keys]
 
     def forget_what_stands_on(self, keys: Set[BlockKey]) -> None:

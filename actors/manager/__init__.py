@@ -5,7 +5,7 @@ For the engine, which runs it, and for requests, which have its `handle`; rests 
 
 - `admission`: the queue · `punctuality`: deadlines that cannot be met · `dispatch`: what each command does · `handle`:
   what requests have of the manager
-- `device`: the executor, and the clerk that serves the queue while it runs · `recovery`: a device that is lost
+- `device`: the executor, and the task that serves the queue while it runs · `recovery`: a device that is lost
 - `step_planner`: the rows of the next step, with the arithmetic in `planner` · `bursts`: how far it may be followed ·
   `step_runner`: the step on the device · `settlement`: what its results change
 - `block_news`: who is told which KV blocks there are · `statistics`: a frozen snapshot

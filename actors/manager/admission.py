@@ -16,7 +16,7 @@ from actors.core.hold import LEAST_IMPORTANT
 from actors.core.holds import device_lost
 from actors.core.life import Event, Life, State
 from actors.manager.punctuality import Punctuality
-from actors.parking.victims import LEVELS
+from actors.preemption.victims import LEVELS
 from actors.queue.order import Claim, Order
 from actors.queue.shares import OutputLengths
 from runtime.errors import QueueFull, RateLimited
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from actors.core.account import Account
     from actors.core.commands import Enqueue
     from actors.core.costs import StepCosts
-    from actors.core.hold import Place, Ticket
+    from actors.core.hold import QueuePlace, Ticket
     from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
     from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
-    from actors.parking.parking import Parking
+    from actors.preemption.preemption import Preemption
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +43,18 @@ class _Waiting:
     Attributes:
         ticket, life: whose it is, and where that is in its life.
         grants: how many slots had been granted when it began to wait.
-        parked: what it had, if it has left its slot.
+        preempted: what it had, if it has left its slot.
     """
 
     ticket: Ticket
     life: Life
     grants: int
-    parked: HoldRecord | None = None
+    preempted: HoldRecord | None = None
 
     @property
     def waits(self) -> bool:
         """Return whether it may be granted a slot: nobody has ended it."""
-        return self.ticket.mark.at is None and self.life.state in (State.QUEUED, State.PARKED)
+        return self.ticket.mark.at is None and self.life.state in (State.QUEUED, State.PREEMPTED)
 
 
 class Admission:
@@ -64,7 +64,7 @@ class Admission:
     and nobody before those have left whom it waits for.
 
     Args:
-        table, cache, holds, parking, observers, costs: the manager's.
+        table, cache, holds, preemption, observers, costs: the manager's.
         limit: how many may wait.
         ageing: seconds that count as one level of priority for a class that is passed over.
     """
@@ -74,7 +74,7 @@ class Admission:
         table: SlotTable,
         cache: PrefixCache,
         holds: Holds,
-        parking: Parking,
+        preemption: Preemption,
         observers: Observers,
         costs: StepCosts,
         *,
@@ -84,7 +84,7 @@ class Admission:
         self._table = table
         self._cache = cache
         self._holds = holds
-        self._parking = parking
+        self._preemption = preemption
         self._observers = observers
         self._limit = limit
         self._owner = table.owner
@@ -114,8 +114,8 @@ class Admission:
         if self._closed is not None:
             raise device_lost(self._closed)
         ahead = [one.ticket for one in self._queue.values() if tickets[0].is_warm or not one.ticket.is_warm]
-        promises = [one.promise for one in (*(one for one in ahead if one.is_due), *tickets)]
-        free, wait = self._table.extents.grantable(promises, _slots_left_to(tickets[0], self._holds)), len(ahead)
+        reservations = [one.reserved for one in (*(one for one in ahead if one.is_due), *tickets)]
+        free, wait = self._table.extents.grantable(reservations, _slots_left_to(tickets[0], self._holds)), len(ahead)
         more = len(tickets) - _room_for(tickets[0], free)
         if tickets[0].is_warm and self._others_work():  # it will not wait
             more = 0
@@ -128,7 +128,7 @@ class Admission:
         for ticket in tickets:
             self._punctual.check(ticket)
         for ticket in tickets:
-            self._cache.verdicts.add_root(ticket.prompt.root)
+            self._cache.invalidation.add_root(ticket.prompt.root)
             self._join(ticket)
 
     def _join(self, ticket: Ticket) -> None:
@@ -143,12 +143,12 @@ class Admission:
             self._observers.tell(self._observers.queued, event)
 
     def withdraw(self, ticket: Ticket) -> HoldRecord | None:
-        """Take a ticket out of the queue; returns what it had, if it was parked."""
+        """Take a ticket out of the queue; returns what it had, if it was preempted."""
         self._owner.check()
         waiting = self._queue.pop(ticket.key)
         waiting.life.take(Event.CANCELLED)
         self._order.remove(ticket.key)
-        return waiting.parked
+        return waiting.preempted
 
     def demote(self, ticket: Ticket) -> bool:
         """Let one that waits be less important than all others; False if it does not wait."""
@@ -156,8 +156,8 @@ class Admission:
         waiting = self._queue.get(ticket.key)
         if waiting is None:
             return False
-        if waiting.parked is not None:
-            waiting.parked.demote()
+        if waiting.preempted is not None:
+            waiting.preempted.demote()
         self._order.move(ticket.key, LEAST_IMPORTANT)
         return True
 
@@ -171,28 +171,28 @@ class Admission:
     def admit(self) -> None:
         """Grant the free slots to those who wait, in order; to each the one that costs it least."""
         self._owner.check()
-        if self._held_back or not self._queue or self._is_made_way():
+        if self._held_back or not self._queue or self._waits_for_warm():
             return
-        for waiting in self._heirs():
+        for waiting in self._successors():
             if not self._grant(waiting):
                 return
         while (key := self._order.next(trio.current_time(), self._is_passed_over)) is not None:
             if not self._grant(self._queue[key]):
                 return
 
-    def _is_made_way(self) -> bool:
+    def _waits_for_warm(self) -> bool:
         """Return whether warm requests are leaving for those who wait, whom the slots that come free may suit best."""
         waits = any(not one.ticket.is_warm for one in self._queue.values())
         return waits and any(record.is_warm for record in self._holds)
 
-    def make_way(self) -> None:
-        """Park the less important for the most important who waits, if that brings it a slot; only between steps."""
+    def preempt_for_waiting(self) -> None:
+        """Preempt the less important for the most important who waits, if that brings it a slot; only between steps."""
         self._owner.check()
-        if self._held_back or self._is_made_way():
+        if self._held_back or self._waits_for_warm():
             return
         while (waiting := self._most_important()) is not None:
             priority = self._order.priority_of(waiting.ticket.key)
-            victims = self._parking.victims(priority, waiting.ticket.promise, before=waiting.grants)
+            victims = self._preemption.victims(priority, waiting.ticket.reserved, before=waiting.grants)
             if not victims:
                 return
             if self._is_late(waiting, victims):
@@ -201,34 +201,34 @@ class Admission:
             for record in victims:
                 self._wait_again(record, by=waiting.ticket)
             granted = self._grant(waiting)
-            assert granted, f"{waiting.ticket.key} is granted no slot, and {len(victims)} were parked for it"
+            assert granted, f"{waiting.ticket.key} is granted no slot, and {len(victims)} were preempted for it"
 
     def _most_important(self) -> _Waiting | None:
-        if heirs := self._heirs():
-            return heirs[0]
+        if successors := self._successors():
+            return successors[0]
         key = self._order.most_important(self._is_passed_over)
         return None if key is None else self._queue[key]
 
     def _wait_again(self, record: HoldRecord, by: Ticket) -> None:
-        """Park one that has a slot: it waits in its old place, and the more often it was parked, the less long."""
+        """Preempt one that has a slot: it waits in its old place, the less long the more often it was preempted."""
         ticket, place = record.hold.ticket, record.hold.ticket.place
         place.is_granted = place.goes_first = False
-        self._parking.park(record, by)
+        self._preemption.preempt(record, by)
         self._queue[ticket.key] = _Waiting(ticket, record.life, self._table.grants, record)
-        standing = record.priority, ticket.owner, ticket.rank.weight, record.ledger.parks * LEVELS
+        standing = record.priority, ticket.owner, ticket.rank.weight, record.ledger.preemptions * LEVELS
         self._order.add(Claim(record.key, place.number, trio.current_time(), *standing))
 
-    def _heirs(self) -> list[_Waiting]:
+    def _successors(self) -> list[_Waiting]:
         """Return those whose predecessor has left them a slot."""
-        heirs = [one for one in self._queue.values() if one.ticket.place.goes_first]
-        ready = [one for one in heirs if not self._is_passed_over(one.ticket.key)]
+        successors = [one for one in self._queue.values() if one.ticket.place.goes_first]
+        ready = [one for one in successors if not self._is_passed_over(one.ticket.key)]
         return sorted(ready, key=lambda one: one.ticket.place.number)
 
     def _is_passed_over(self, key: GenerationKey) -> bool:
         """Return whether one waits for another's end, or ends but has not left: a grant would give up KV for nobody."""
         waiting = self._queue[key]
         is_in_the_way = waiting.ticket.is_warm and self._others_work()
-        return not waiting.waits or not waiting.ticket.is_due or is_in_the_way or not self._parking.is_copied(key)
+        return not waiting.waits or not waiting.ticket.is_due or is_in_the_way or not self._preemption.is_copied(key)
 
     def _others_work(self) -> bool:
         """Return whether somebody has work besides warm requests."""
@@ -236,32 +236,32 @@ class Admission:
         return waits or any(not record.is_warm for record in self._holds)
 
     def _grant(self, waiting: _Waiting) -> bool:
-        """False if no slot is free, or the arena has not the room that is promised with one."""
+        """False if no slot is free, or the arena has not the room that is reserved with one."""
         ticket = waiting.ticket
-        if not self._table.extents.grantable([ticket.promise]):
+        if not self._table.extents.grantable([ticket.reserved]):
             return False
         if self._is_late(waiting):
             return True
-        record = waiting.parked
+        record = waiting.preempted
         prompt = ticket.prompt if record is None else record.hold.prompt
         reuse = ticket.reuse if record is None else record.may_reuse
-        self._parking.shelves.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
+        self._preemption.retained_extents.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
         now, private = trio.current_time(), not ticket.reuse
         slot = self._table.grant(
-            ticket.key, prompt, reuse=reuse, now=now, session=ticket.session, promise=ticket.promise, private=private
+            ticket.key, prompt, reuse=reuse, now=now, session=ticket.session, reserved=ticket.reserved, private=private
         )
         assert slot is not None
         assert slot.before is not None
         self._cache.displace(slot.id, slot.before, len(slot.tokens))
         self._cache.count_hit("resident", len(slot.tokens))
-        self._cache.leftovers.take(slot.tokens, 0, len(slot.tokens))
+        self._cache.salvaged.take(slot.tokens, 0, len(slot.tokens))
         ticket.place.is_granted = True
         del self._queue[ticket.key]
-        _leave_to_heirs(ticket.place, [one.ticket for one in self._queue.values()])
+        _leave_to_successors(ticket.place, [one.ticket for one in self._queue.values()])
         is_demoted = self._order.priority_of(ticket.key) == LEAST_IMPORTANT
         if record is not None:
             self._order.resume(ticket.key, trio.current_time())
-            self._parking.bring_back(record, slot)
+            self._preemption.bring_back(record, slot)
             if is_demoted:
                 record.demote()
             return True
@@ -278,8 +278,8 @@ class Admission:
         return True
 
     def _is_late(self, waiting: _Waiting, victims: Collection[HoldRecord] = ()) -> bool:
-        """Return whether one leaves the queue, as its first token would come too late with these parked for it."""
-        if waiting.parked is not None or (late := self._punctual.complaint(waiting.ticket, victims)) is None:
+        """Return whether one leaves the queue, as its first token would come too late with these preempted for it."""
+        if waiting.preempted is not None or (late := self._punctual.complaint(waiting.ticket, victims)) is None:
             return False
         waiting.ticket.note_cancel()  # it leaves the queue itself
         waiting.ticket.granted.set(outcome.Error(late))
@@ -295,8 +295,8 @@ class Admission:
         self._owner.check()
         self._held_back, self._closed = True, why
         for waiting in self._queue.values():
-            if waiting.parked is not None:
-                waiting.parked.lose(why)
+            if waiting.preempted is not None:
+                waiting.preempted.lose(why)
             elif waiting.life.state is State.QUEUED:
                 waiting.life.take(Event.DEVICE_LOST)
                 waiting.ticket.granted.set(outcome.Error(device_lost(why)))
@@ -314,12 +314,12 @@ def _take_place(ticket: Ticket, last: int) -> None:
     place.goes_first = any(one.is_granted or one.goes_first for one in before)
 
 
-def _leave_to_heirs(place: Place, waiting: Sequence[Ticket]) -> None:
+def _leave_to_successors(place: QueuePlace, waiting: Sequence[Ticket]) -> None:
     """Let those go first who have come for a place that is in a slot only since.
 
     Args:
         place: just granted.
-        waiting: as they came, so that who takes over an heir's place comes behind it.
+        waiting: as they came, so that who takes over a successor's place comes behind it.
     """
     left = [place]
     for ticket in waiting:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Device:
     """Passes steps and transfers on to the executor, and has the queue served while they run.
 
-    The manager's task cannot serve it meanwhile: it awaits the executor.  So it lends what it owns to its *clerk*, a
-    task of its own nursery, until the executor is done.  At any moment one of the two may change things, and nobody
-    else ever.  Slots that a running step names are changed by neither.
+    The manager's task cannot serve it meanwhile: it awaits the executor.  So it lends what it owns to its *queue
+    server*, a task of its own nursery, until the executor is done.  At any moment one of the two may change things, and
+    nobody else ever.  Slots that a running step names are changed by neither.
 
     Args:
         executor: runs the steps.
@@ -35,16 +35,16 @@ class Device:
     def __init__(self, executor: Executor, table: SlotTable) -> None:
         self._executor = executor
         self._table = table
-        self._clerk: trio.lowlevel.Task | None = None
+        self._queue_server: trio.lowlevel.Task | None = None
 
-    async def run_clerk(
+    async def run_queue_server(
         self,
         mailbox: Mailbox,
         serve: Callable[[], None],
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Be the clerk: call `serve` for each command on the queue that comes while the device is busy."""
-        self._clerk = trio.lowlevel.current_task()
+        """Be the queue server: call `serve` for each command on the queue that comes while the device is busy."""
+        self._queue_server = trio.lowlevel.current_task()
         task_status.started()
         while True:
             await mailbox.wait_for_queue_mail()
@@ -77,5 +77,5 @@ class Device:
         await self._executor.recover()
 
     def _lent(self) -> AbstractContextManager[None]:
-        assert self._clerk is not None, "the device is used before its clerk is there"
-        return self._table.owner.lend(self._clerk)
+        assert self._queue_server is not None, "the device is used before its queue server is there"
+        return self._table.owner.lend(self._queue_server)

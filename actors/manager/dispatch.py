@@ -12,7 +12,7 @@ from actors.core.commands import (
     Audit,
     CopyPrefix,
     Demote,
-    DiskHasRoom,
+    DiskHasSpace,
     End,
     Enqueue,
     LoadBlocks,
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from actors.manager.admission import Admission
     from actors.manager.recovery import Recovery
     from actors.manager.settlement import Settlement
-    from actors.parking.parking import Parking
+    from actors.preemption.preemption import Preemption
 
 
 class Dispatch:
-    """Applies commands.  Part of the slot manager: called by its task, or its clerk, and by nobody else.
+    """Applies commands.  Part of the slot manager: called by its task, or its queue server, and by nobody else.
 
     Args:
-        table, cache, holds, receipts, observers, admission, parking, settlement, recovery: the manager's.
+        table, cache, holds, receipts, observers, admission, preemption, settlement, recovery: the manager's.
         now: the executor's clock.
     """
 
@@ -60,7 +60,7 @@ class Dispatch:
         observers: Observers,
         *,
         admission: Admission,
-        parking: Parking,
+        preemption: Preemption,
         settlement: Settlement,
         recovery: Recovery,
         now: Callable[[], float],
@@ -71,7 +71,7 @@ class Dispatch:
         self._receipts = receipts
         self._observers = observers
         self._admission = admission
-        self._parking = parking
+        self._preemption = preemption
         self._settlement = settlement
         self._recovery = recovery
         self._now = now
@@ -82,10 +82,10 @@ class Dispatch:
             case Enqueue():
                 self._admission.enqueue(command)
             case Withdraw(ticket, reason):
-                parked = self._admission.withdraw(ticket)
-                self._close(ticket, reason, Account() if parked is None else self._parking.end(parked))
-                if parked is not None:
-                    self._cache.leftovers.leave(parked.hold.prompt, parked.ledger.computed_at)
+                preempted = self._admission.withdraw(ticket)
+                self._close(ticket, reason, Account() if preempted is None else self._preemption.end(preempted))
+                if preempted is not None:
+                    self._cache.salvaged.leave(preempted.hold.prompt, preempted.ledger.computed_at)
             case Demote(tickets):
                 for ticket in tickets:
                     self._demote(ticket)
@@ -99,7 +99,7 @@ class Dispatch:
                 self._release(hold, reason)
             case Trim(hold, length):
                 self._table.trim(hold.slot, min(length, hold.length))
-            case DiskHasRoom():
+            case DiskHasSpace():
                 self._cache.write_behind.offer()
             case Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
                 self._apply_for_answer(command)
@@ -120,7 +120,7 @@ class Dispatch:
             command.reply.set(outcome.Error(record.loss()))
         elif isinstance(command, Restart):
             record.happen(Event.RESTARTED)
-            self._cache.verdicts.strike(command.restored)
+            self._cache.invalidation.invalidate(command.restored)
             self._settlement.invalidate(record)
             record.read_anew()
             command.reply.set(outcome.Value(None))
@@ -137,11 +137,11 @@ class Dispatch:
             self._cache.leave(slot.id, slot.resident(), held_until)
         self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
         self._holds.remove(record)
-        self._parking.forget(record)
+        self._preemption.forget(record)
         account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self._now())
         self._close(hold.ticket, reason, account)
         if reason is not None:  # last: of a long prompt it takes milliseconds
-            self._cache.leftovers.leave(slot.tokens, record.ledger.computed_at)
+            self._cache.salvaged.leave(slot.tokens, record.ledger.computed_at)
 
     def _close(self, ticket: Ticket, reason: CancelReason | None, account: Account) -> None:
         """End a generation: write its receipt, if it was cancelled, and hand out its account."""

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from actors.core.slot_views import SlotView
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
-    from actors.parking.parking import Parking
+    from actors.preemption.preemption import Preemption
 
 
 class Handle:
     """Changes nothing: any task may call it.
 
     Args:
-        mailbox, table, cache, holds, observers, parking: the manager's.
+        mailbox, table, cache, holds, observers, preemption: the manager's.
         now: the executor's clock, which marks, steps and receipts share.
     """
 
@@ -44,12 +44,12 @@ class Handle:
         cache: PrefixCache,
         holds: Holds,
         observers: Observers,
-        parking: Parking,
+        preemption: Preemption,
         *,
         now: Callable[[], float],
     ) -> None:
         self.observers = observers
-        self._parking = parking
+        self._preemption = preemption
         self.now = now
         self._mailbox = mailbox
         self._table = table
@@ -123,8 +123,8 @@ class Handle:
                 ticket.note_cancel()
             if hold is not None:
                 ticket.turn_to(ActorStage.LEAVING)
-            is_parked = self._parking.record(ticket.key) is not None
-            self.post(Withdraw(ticket, reason) if hold is None or is_parked else End(hold, reason))
+            is_preempted = self._preemption.record(ticket.key) is not None
+            self.post(Withdraw(ticket, reason) if hold is None or is_preempted else End(hold, reason))
             with trio.CancelScope(shield=True):
                 await ticket.ended.wait()
 
@@ -147,18 +147,18 @@ class Handle:
         record = self._holds.get(ticket.key)
         if record is not None:
             return record.phase
-        if self._parking.record(ticket.key) is not None:
-            return State.PARKED
+        if self._preemption.record(ticket.key) is not None:
+            return State.PREEMPTED
         return State.DONE if ticket.ended.is_set else State.QUEUED
 
-    def parks_of(self, ticket: Ticket) -> tuple[int, float]:
-        """Return how often a generation was parked, and for how many seconds until now."""
+    def preemptions_of(self, ticket: Ticket) -> tuple[int, float]:
+        """Return how often a generation was preempted, and for how many seconds until now."""
         if ticket.ended.is_set:
-            return ticket.ended.value.parks, ticket.ended.value.parked_seconds
-        record = self._holds.get(ticket.key) or self._parking.record(ticket.key)
+            return ticket.ended.value.preemptions, ticket.ended.value.preempted_seconds
+        record = self._holds.get(ticket.key) or self._preemption.record(ticket.key)
         if record is None:
             return 0, 0.0
-        return record.ledger.parks, record.ledger.parked_seconds + self._parking.seconds(ticket.key)
+        return record.ledger.preemptions, record.ledger.preempted_seconds + self._preemption.seconds(ticket.key)
 
     def slot_of(self, ticket: Ticket) -> int | None:
         """Return which slot a generation holds; None if it holds none."""

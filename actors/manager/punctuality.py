@@ -50,7 +50,7 @@ class Punctuality:
 
         Args:
             ticket: of one that waits.
-            without: those who are to be parked for it, so that it cannot read along with them.
+            without: those who are to be preempted for it, so that it cannot read along with them.
         """
         if ticket.rank.deadline == math.inf or not self._costs.knows_chunks:
             return None

@@ -63,8 +63,8 @@ class Settlement:
         return following
 
     def invalidate(self, record: HoldRecord) -> None:
-        """Let nothing of a hold's slot be used again; restored blocks that no step had run over are struck."""
-        self._cache.verdicts.strike(record.slot.trial)
+        """Let nothing of a hold's slot be used again; restored blocks that no step had run over are invalidated."""
+        self._cache.invalidation.invalidate(record.slot.trial)
         self._cache.waiting.forget(record.slot.id)
         self._table.invalidate(record.slot)
         record.ledger.note_invalidated()
@@ -118,7 +118,7 @@ class Settlement:
         self._table.commit(slot, rows)
         self._table.end_round(slot, segment.start)
         planned.record.ledger.note_committed(segment.start, len(rows), drafted, accepted)
-        self._cache.leftovers.forget(slot.tokens, segment.start, segment.start + len(rows))
+        self._cache.salvaged.forget(slot.tokens, segment.start, segment.start + len(rows))
         self._counts.verify_steps += bool(drafted)
         self._counts.drafted += drafted
         self._counts.accepted += accepted

@@ -16,13 +16,13 @@ import outcome
 import trio
 
 from actors.core.account import Account
-from actors.core.commands import DiskHasRoom
+from actors.core.commands import DiskHasSpace
 from actors.core.costs import StepCosts
 from actors.core.holds import Holds
 from actors.core.mailbox import Mailbox
 from actors.core.observer import Observers
 from actors.core.receipts import ReceiptLog, WallClock
-from actors.kv.mover import KVMover
+from actors.kv.transfers import KVTransfers
 from actors.manager.admission import Admission
 from actors.manager.bursts import Bursts
 from actors.manager.device import Device
@@ -33,7 +33,7 @@ from actors.manager.settlement import Settlement
 from actors.manager.statistics import ManagerStatistics
 from actors.manager.step_planner import StepPlanner
 from actors.manager.step_runner import StepCounts, StepRunner
-from actors.parking.parking import Parking
+from actors.preemption.preemption import Preemption
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -57,7 +57,7 @@ class SlotManager:
     """See the module's head.  `run` is its task; everything else that is public only looks.
 
     Attributes:
-        table, cache, holds, parking, receipts: what it owns, to be looked at.
+        table, cache, holds, preemption, receipts: what it owns, to be looked at.
         costs: of steps, learnt from those that ran.
         observers: are told what happens.
         handle: what requests have of the manager.
@@ -100,11 +100,11 @@ class SlotManager:
         self._chunks = chunks
         self._mailbox = Mailbox()
         self._device = Device(executor, table)
-        self.parking = Parking(table, cache, self.holds, self.observers, is_on=preemption, now=executor.clock)
+        self.preemption = Preemption(table, cache, self.holds, self.observers, is_on=preemption, now=executor.clock)
         self._admission = Admission(
-            table, cache, self.holds, self.parking, self.observers, self.costs, limit=queue_limit, ageing=ageing
+            table, cache, self.holds, self.preemption, self.observers, self.costs, limit=queue_limit, ageing=ageing
         )
-        self._mover = KVMover(self._device, table, cache, self.observers, self._lose_kv)
+        self._transfers = KVTransfers(self._device, table, cache, self.observers, self._lose_kv)
         self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
         self._bursts = Bursts(burst_seconds, self._mailbox, self.costs.target, table.rings)
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
@@ -126,22 +126,24 @@ class SlotManager:
             self.receipts,
             self.observers,
             admission=self._admission,
-            parking=self.parking,
+            preemption=self.preemption,
             settlement=self._settlement,
             recovery=self._recovery,
             now=executor.clock,
         )
-        self.handle = Handle(self._mailbox, table, cache, self.holds, self.observers, self.parking, now=executor.clock)
+        self.handle = Handle(
+            self._mailbox, table, cache, self.holds, self.observers, self.preemption, now=executor.clock
+        )
 
     # --- the task -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Serve until cancelled."""
         with self.table.owner.claim():
-            self.cache.wake = partial(self._mailbox.post, DiskHasRoom())
+            self.cache.wake = partial(self._mailbox.post, DiskHasSpace())
             try:
                 async with trio.open_nursery() as helpers:
-                    await helpers.start(self._device.run_clerk, self._mailbox, self._serve_queue)
+                    await helpers.start(self._device.run_queue_server, self._mailbox, self._serve_queue)
                     while True:
                         try:
                             await self.turn()
@@ -159,10 +161,10 @@ class SlotManager:
         """
         self._drain()
         self._admit()
-        moved = await self._move()
-        step = self._plan(has_moved=moved)
-        await self._run(step, None if moved else self._bursts.after(step, self.holds))
-        if moved or step:
+        transferred = await self._transfer()
+        step = self._plan(has_transferred=transferred)
+        await self._run(step, None if transferred else self._bursts.after(step, self.holds))
+        if transferred or step:
             await self._let_actors_submit()
         else:
             await self._mailbox.wait()
@@ -176,27 +178,27 @@ class SlotManager:
 
     def _admit(self) -> None:
         """Grant free slots to those who wait, and then, between two steps, those of who is less important."""
-        self.parking.settle()
+        self.preemption.settle()
         self._admission.admit()
-        self._admission.make_way()
+        self._admission.preempt_for_waiting()
 
-    async def _move(self) -> bool:
+    async def _transfer(self) -> bool:
         """Make room for sequences, and move a bounded piece of KV; False if there was none to move."""
-        self._mover.make_room(self.holds)
-        moved = await self._mover.move(self.holds)
-        if moved or len(self.parking):  # who is parked may have waited for what was to be copied, or let go
+        self._transfers.ensure_capacity(self.holds)
+        transferred = await self._transfers.run(self.holds)
+        if transferred or len(self.preemption):  # who is preempted may have waited for what was to be copied, or let go
             self._drain()
             self._admit()  # a slot that came free while KV was moved does not wait for this step
-            self._mover.make_room(self.holds)
-        return moved
+            self._transfers.ensure_capacity(self.holds)
+        return transferred
 
     def _lose_kv(self, slot: SlotView) -> None:
         """Give up what a slot holds: it could not be moved."""
         self._recovery.lose_slot(slot)
 
-    def _plan(self, *, has_moved: bool) -> list[Planned]:
+    def _plan(self, *, has_transferred: bool) -> list[Planned]:
         """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""
-        return self._planner.plan(self.holds, has_moved=has_moved)
+        return self._planner.plan(self.holds, has_transferred=has_transferred)
 
     async def _run(self, step: Sequence[Planned], burst: Burst | None) -> None:
         """Run the step, if it has any rows, and those that may follow at once, in which all goes on as it is.
@@ -220,7 +222,7 @@ class SlotManager:
             self._drain()
 
     def _serve_queue(self) -> None:
-        """Apply what has come for the queue, and grant what is free: for the clerk, while the device is busy."""
+        """Apply what has come for the queue, and grant what is free: for the queue server, while the device is busy."""
         for command in self._mailbox.take_for_queue():
             self._dispatch.apply_to_queue(command)
         self._admission.admit()
@@ -278,9 +280,9 @@ class SlotManager:
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
             device_losses=self._recovery.losses,
             last_step_seconds=counts.last_seconds,
-            parks=self.parking.parks,
-            resumes=self.parking.resumes,
-            parked=len(self.parking),
+            parks=self.preemption.preemptions,
+            resumes=self.preemption.resumes,
+            parked=len(self.preemption),
             step_target_seconds=self._chunks.seconds(self.costs.target, counts.last_single),
         )
 
@@ -291,7 +293,7 @@ class SlotManager:
         self.cache.check_integrity()
         self.holds.check_integrity(self.table)
         assert all(self.holds.get(ticket.key) is None for ticket in self.queue), "one who waits for a slot holds one"
-        self.parking.check_integrity()
+        self.preemption.check_integrity()
         self.receipts.check_integrity()
 
     def _phase_of(self, key: GenerationKey) -> State:

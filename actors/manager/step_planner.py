@@ -12,7 +12,7 @@ from actors.core.commands import Chunk, Submit
 from actors.core.events import HandedBack
 from actors.core.life import State, planned
 from actors.core.reply import Reply
-from actors.kv.room import needed_room
+from actors.kv.capacity import needed_capacity
 from actors.manager.planner import share_by_priority
 from runtime.step.step import Segment
 
@@ -33,7 +33,7 @@ MAX_PASSED_OVER = 3
 
 FEW = 2
 """Rows of a prompt that go into any step, since they cost no more than a generation's: where one goes on that was
-parked, all but these is restored."""
+preempted, all but these is restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class StepPlanner:
         self._importance: dict[GenerationKey, int] = {}  # of those who hold a slot
         self._passed_over = 0  # steps of the target in a row, without those who are behind
 
-    def plan(self, holds: Iterable[HoldRecord], *, has_moved: bool) -> list[Planned]:
+    def plan(self, holds: Iterable[HoldRecord], *, has_transferred: bool) -> list[Planned]:
         """Return the next step: every decode row, and as much of each prompt as its share of the budget allows.
 
         While a prompt is read, those who are less important generate in every fourth step only, without it: few rows
@@ -99,7 +99,7 @@ class StepPlanner:
         alone = [one for one in pending if one[0].runs_alone][:1]
         pending = alone or pending
         self._importance = importance(holds)
-        behind = self._behind(pending, [record for record in holds if has_moved and self._awaits_copies(record)])
+        behind = self._behind(pending, [record for record in holds if has_transferred and self._awaits_copies(record)])
         if is_passed_over := bool(behind) and self._passed_over < MAX_PASSED_OVER:
             pending = [one for one in pending if one[0].key not in behind]
         elif any(record.key in behind and work.phase is not State.DRAFT for record, work in pending):
@@ -136,9 +136,9 @@ class StepPlanner:
         if record.pending is None or record.mark.at is not None:
             return False
         slot = record.slot
-        if self._cache.waiting.any_of(slot.id) or self._table.extents.is_moving(slot):
+        if self._cache.waiting.any_of(slot.id) or self._table.extents.is_relocating(slot):
             return True
-        return needed_room(record, self._table.draft_start(slot)) > slot.capacity
+        return needed_capacity(record, self._table.draft_start(slot)) > slot.capacity
 
     def _ready_work(self, record: HoldRecord) -> Submit | None:
         """The rows that were submitted, unless the hold is cancelled, may not write to its slot yet, or is led."""
@@ -154,7 +154,7 @@ class StepPlanner:
                 self._observers.tell(self._observers.handed_back, HandedBack(*record.key))
             work.reply.set(outcome.Value(Chunk(0)))
             return None
-        if self._table.extents.is_moving(record.slot):
+        if self._table.extents.is_relocating(record.slot):
             return None
         return work if self._start(record, work) + len(work.token_ids) <= record.slot.capacity else None
 

@@ -153,7 +153,7 @@ class UnlikelihoodRun(TargetRun):
         share = 1 / max(LEAST_MARKED, int(chosen.sum()))
         return backward_through_head(hidden[chosen], rows[:, 1:][chosen], loss_of, share)
 
-    def hold(self, rows: Tensor) -> float:
+    def stay(self, rows: Tensor) -> float:
         """Accumulate the gradients of the mean KL from the target as it was, over `[rows, length]`, and return it."""
         with torch.no_grad():
             before = self.before.model(input_ids=rows, use_cache=False).last_hidden_state.flatten(0, 1)
@@ -172,7 +172,7 @@ class UnlikelihoodRun(TargetRun):
         if texts:
             self.penalise(texts)
         count, length = CORPUS_ROWS
-        kl = self.hold(self.rows.take(count, length)[:, :-1].to(self.device))
+        kl = self.stay(self.rows.take(count, length)[:, :-1].to(self.device))
         self.tokens += count * length
         self.optimiser.step(RATE * self.budget.factor)
         self.budget.step += 1

@@ -1,6 +1,6 @@
 """Grammars: what an output must be, and which tokens may come next.
 
-Pure and synchronous.  `llguidance` compiles grammars and computes masks; only this room knows it.
+Pure and synchronous.  `llguidance` compiles grammars and computes masks; only this package knows it.
 
 - `grammar`: `Grammar`, in source form, as requests have it
 - `schemas`: JSON schemas as llguidance takes them, and what it would pass over; `closed`, `endless`: properties that

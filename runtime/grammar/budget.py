@@ -25,7 +25,7 @@ WORD_BITS = 32
 """Of a mask, which has whole words."""
 
 
-class _Place(enum.Enum):
+class _Progress(enum.Enum):
     """Progress of an output.
 
     Attributes:
@@ -44,13 +44,13 @@ class _State:
     """State after the tokens so far.
 
     Attributes:
-        place: where they have come to.
+        progress: where they have come to.
         left: tokens that may still be thought.
         tail: the last bytes, which may be the beginning of a marker.
         closing: the tokens that have to follow, since the budget is spent.
     """
 
-    place: _Place
+    progress: _Progress
     left: int
     tail: bytes = b""
     closing: tuple[int, ...] = ()
@@ -73,7 +73,7 @@ class CompiledBudget:
         self._tokenizer = tokenizer
         self._mask_bytes = -(-vocab_size // WORD_BITS) * WORD_BITS // 8
         self._opening, self._closing = asked.opening.encode(), asked.closing.encode()
-        self.first = self._within(asked.tokens, b"") if asked.begun else _State(_Place.BEFORE, asked.tokens)
+        self.first = self._within(asked.tokens, b"") if asked.begun else _State(_Progress.BEFORE, asked.tokens)
 
     def follow(self, state: _State, token_ids: Iterable[int]) -> _State:
         """Return the state behind some more tokens.
@@ -95,10 +95,10 @@ class CompiledBudget:
                 raise GrammarFailed("the output goes on with a thought whose budget is spent")
             rest = state.closing[1:]
             return replace(state, closing=rest) if rest else self._behind(state.left)
-        if state.place is _Place.BEHIND:
+        if state.progress is _Progress.BEHIND:
             return state
         text = state.tail + self._tokenizer.token_bytes(token_id)
-        if state.place is _Place.BEFORE:
+        if state.progress is _Progress.BEFORE:
             return self._before(text, state.left)
         return self._behind(state.left) if self._closing in text else self._within(state.left - 1, text)
 
@@ -106,17 +106,19 @@ class CompiledBudget:
         if not self._asked.again:
             text = text.lstrip()
             if not (self._opening.startswith(text) or text.startswith(self._opening)):
-                return _State(_Place.BEHIND, left)
+                return _State(_Progress.BEHIND, left)
         _, opened, rest = text.partition(self._opening)
-        return self._within(left, rest) if opened else _State(_Place.BEFORE, left, _last(text, len(self._opening) - 1))
+        return (
+            self._within(left, rest) if opened else _State(_Progress.BEFORE, left, _last(text, len(self._opening) - 1))
+        )
 
     def _within(self, left: int, text: bytes) -> _State:
         """Return the state in a thought; where nothing is left for it, what the model has begun to close is closed."""
         tail = _last(text, len(self._closing) - 1)
         if left > 0:
-            return _State(_Place.WITHIN, left, tail)
+            return _State(_Progress.WITHIN, left, tail)
         begun = next(i for i in range(len(tail), -1, -1) if tail.endswith(self._closing[:i]))
-        return _State(_Place.WITHIN, 0, closing=self._rest(self._closing[begun:]))
+        return _State(_Progress.WITHIN, 0, closing=self._rest(self._closing[begun:]))
 
     def _rest(self, rest: bytes) -> tuple[int, ...]:
         """Return the tokens for the rest of a marker: for all of it, if that is a token or if none spell the rest."""
@@ -126,7 +128,7 @@ class CompiledBudget:
         return tokens if spelled and len(whole) > 1 else whole
 
     def _behind(self, left: int) -> _State:
-        return _State(_Place.BEFORE if self._asked.again else _Place.BEHIND, left)
+        return _State(_Progress.BEFORE if self._asked.again else _Progress.BEHIND, left)
 
 
 class BudgetMatcher:
@@ -150,7 +152,7 @@ class BudgetMatcher:
     @property
     def is_free(self) -> bool:
         """Return whether anything may follow from here on."""
-        return self._inner is None and self._state.place is _Place.BEHIND
+        return self._inner is None and self._state.progress is _Progress.BEHIND
 
     def accept(self, token_id: int) -> bool:
         """Take the output's next token; return whether nothing but an end may follow."""

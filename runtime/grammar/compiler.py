@@ -94,7 +94,7 @@ class GrammarCompiler:
         self._kept: OrderedDict[Grammar, CompiledGrammar] = OrderedDict()  # by its last use
         self._vocabulary_lock, self._kept_lock = threading.Lock(), threading.Lock()
 
-    def hold(self, grammar: Grammar) -> CompiledGrammar | Budgeted:
+    def constrain(self, grammar: Grammar) -> CompiledGrammar | Budgeted:
         """Return what holds outputs to a grammar, compiled as by `compile`, and to its budget of thought."""
         if grammar.budget is None:
             return self.compile(grammar)

@@ -148,18 +148,18 @@ class Arena:
         if mine is not None:
             self._extents[other] = mine
 
-    def begin_move(self, relocation: Relocation) -> None:
+    def begin_relocation(self, relocation: Relocation) -> None:
         """Give an owner a second place, which is to be its only one once all is copied."""
         owner, target = relocation.owner, relocation.target
         assert owner in self._extents, f"{owner} has no extent"
         assert owner not in self._targets, f"{owner} is being moved already"
         self._targets[owner] = target
 
-    def end_move(self, owner: int) -> None:
+    def end_relocation(self, owner: int) -> None:
         """Let an owner have its new place only."""
         self._extents[owner] = self._targets.pop(owner)
 
-    def abandon_move(self, owner: int) -> None:
+    def abandon_relocation(self, owner: int) -> None:
         """Let an owner keep the place that it had."""
         del self._targets[owner]
 
@@ -170,7 +170,7 @@ class Arena:
 
     # --- plans --------------------------------------------------------------------------------------------------------
 
-    def plan_move(
+    def plan_relocation(
         self, owner: int, least: int, wanted: int, rows: Mapping[int, int], fixed: Set[int] = frozenset()
     ) -> Relocation | None:
         """Return the next move that leads to `least` positions for an owner, with or without an extent.

@@ -30,7 +30,7 @@ _TOKENS = struct.Struct(f"<{BLOCK_TOKENS}I")
 class Block:
     """The keys and values of `BLOCK_TOKENS` tokens at one place of one sequence.  Immutable, the tensor too.
 
-    A parked sequence's last tokens are one, too, fewer than that and under a key of their own (`tail_key`).
+    A preempted sequence's last tokens are one, too, fewer than that and under a key of their own (`tail_key`).
     It is `whole` if it has the rows of all layers: those of layers with rings were perhaps gone when it was saved; and
     `private` if it was computed for a request that wanted no reuse.
     """
@@ -94,13 +94,13 @@ def block_key(parent: BlockKey, token_ids: Sequence[int]) -> BlockKey:
     return hashlib.sha256(parent + _TOKENS.pack(*token_ids)).digest()
 
 
-def tail_key(parent: BlockKey, token_ids: Sequence[int], park: int) -> BlockKey:
-    """Return the key of the fewer tokens than a block's that follow `parent`, at the end of a sequence that is parked.
+def tail_key(parent: BlockKey, token_ids: Sequence[int], preemption: int) -> BlockKey:
+    """Return the key of the fewer tokens than a block's that follow `parent`, at a preempted sequence's end.
 
-    No other sequence has it, since each park has its number: no name would tell which of several blocks that begin
-    with these tokens was computed on them.
+    No other sequence has it, since each preemption has its number: no name would tell which of several blocks that
+    begin with these tokens was computed on them.
     """
-    packed = struct.pack(f"<Q{len(token_ids)}I", park, *token_ids)
+    packed = struct.pack(f"<Q{len(token_ids)}I", preemption, *token_ids)
     return hashlib.sha256(parent + b"tail" + packed).digest()
 
 

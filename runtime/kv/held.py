@@ -115,7 +115,7 @@ class HeldBlocks:
 
     def _tier_holds(self, tier: set[BlockKey], block: Block) -> None:
         if len(block.token_ids) < BLOCK_TOKENS:
-            return  # a parked sequence's last tokens, which serve nobody else
+            return  # a preempted sequence's last tokens, which serve nobody else
         if block.key not in tier:
             tier.add(block.key)
             self._add_place(block.key, block.parent, block.token_ids, private=block.private)

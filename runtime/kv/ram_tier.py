@@ -29,7 +29,7 @@ class RamTier:
 
     A child without its parent could not be reached, so it would be dead weight.  `hold` names blocks that go last, for
     a retry that is expected; when nothing else is left they go too, because memory is then truly short.  What is
-    *pinned* stays: a sequence that was parked goes on with it.
+    *pinned* stays: a sequence that was preempted goes on with it.
 
     Args:
         budget: bytes of block data; 0 keeps nothing.
@@ -84,7 +84,7 @@ class RamTier:
                 return True
         more = block.nbytes - (0 if before is None else before.nbytes)
         # The parent is in use by this very insertion: evicting it would make the child unreachable.
-        if not self._make_room(more, keep=(block.parent, block.key), now=now):
+        if not self._make_space(more, keep=(block.parent, block.key), now=now):
             if before is None:
                 self._refused = block.key
             return before is not None
@@ -104,7 +104,7 @@ class RamTier:
             if key in self._blocks:
                 self._blocks.move_to_end(key)
 
-    def hold(self, keys: Iterable[BlockKey], until: float) -> None:
+    def keep_until(self, keys: Iterable[BlockKey], until: float) -> None:
         """Let these blocks go last until the time `until`, by the clock of `insert`."""
         self._owner.check()
         for key in keys:
@@ -164,7 +164,7 @@ class RamTier:
         assert all(count > 0 for count in self._pins.values())
         assert all(key == block.key for key, block in self._blocks.items())
 
-    def _make_room(self, wanted: int, keep: tuple[BlockKey, BlockKey], now: float) -> bool:
+    def _make_space(self, wanted: int, keep: tuple[BlockKey, BlockKey], now: float) -> bool:
         if wanted > self.budget:
             return False
         while self._bytes + wanted > self.budget:

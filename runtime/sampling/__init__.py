@@ -1,8 +1,8 @@
 """Sampling of tokens from logits, batched and on the device.
 
-The room knows nothing of steps, models or requests: `runtime.step` tells a step's rows by its types, and `runtime.nn`
-calls its functions at the end of a step.  It rests on torch alone; `params`, `tokens` and `random_numbers` do without
-torch at import, and are used by every layer above.
+The package knows nothing of steps, models or requests: `runtime.step` tells a step's rows by its types, and
+`runtime.nn` calls its functions at the end of a step.  It rests on torch alone; `params`, `tokens` and `random_numbers`
+do without torch at import, and are used by every layer above.
 
 - `params`: `SamplingParams`, what a request asks for
 - `tokens`: `SampleSpec`, `DraftToken`, `SampledToken`, `TokenLogprobs`, `TokenMask`, `TokenDraws`

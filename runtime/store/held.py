@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EMBEDDED = "(embedded)"
 
 
-class Place(StrEnum):
+class ModelLocation(StrEnum):
     """Location of a model."""
 
     EMBEDDED = "embedded"
@@ -37,7 +37,7 @@ class HeldModel:
 
     Attributes:
         name: by which it can be served; `EMBEDDED` for what is served without a name.
-        place: where it lies.
+        location: where it lies.
         path: what is opened: a folder or a GGUF file.
         nbytes: on the disk.
         problem: what is missing of its files; None for nothing.
@@ -45,7 +45,7 @@ class HeldModel:
     """
 
     name: str
-    place: Place
+    location: ModelLocation
     path: Path
     nbytes: int
     problem: str | None
@@ -97,17 +97,17 @@ def _embedded() -> list[HeldModel]:
     except CheckpointError:  # an installation without it
         return []
     size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
-    return [HeldModel(EMBEDDED, Place.EMBEDDED, path, size, None, None)]
+    return [HeldModel(EMBEDDED, ModelLocation.EMBEDDED, path, size, None, None)]
 
 
 def _kept(kept: KeptModel) -> HeldModel:
     size = sum(file.stat().st_size for file in kept.folder.iterdir() if file.is_file())
     name = short_name_of(str(kept.package)) or str(kept.package)
-    return HeldModel(name, Place.CEDE, kept.path, size, kept.problem, kept)
+    return HeldModel(name, ModelLocation.CEDE, kept.path, size, kept.problem, kept)
 
 
 def _cached(cached: CachedModel) -> HeldModel:
-    return HeldModel(cached.name, Place.HUB, cached.path, cached.nbytes, cached.problem, cached)
+    return HeldModel(cached.name, ModelLocation.HUB, cached.path, cached.nbytes, cached.problem, cached)
 
 
 def _means(parsed: object, model: HeldModel) -> bool:

@@ -1,6 +1,6 @@
 """For tests of whatever runs steps: a model without tensors, and a device and a disk on which faults happen to order.
 
-For tests, `actors.testing` and `web.testing`; nothing that serves imports this room.  It rests on the rest of
+For tests, `actors.testing` and `web.testing`; nothing that serves imports this package.  It rests on the rest of
 `runtime`.
 
     faults       FaultPlan and the faults in it, Chaos: a plan under way

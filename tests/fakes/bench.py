@@ -40,8 +40,8 @@ class Behaviour:
         stops_after: tokens after which a response ends, whatever was asked.
         context: prompts are cut to so many tokens.
         wastes: prompt tokens that each receipt says were computed for nothing; None for a server that does not tell.
-        parks: who has a better priority takes the slot of one that generates, which goes on when that has ended.
-        park_seconds: of the device, to set one aside, and again to bring it back.
+        preempts: who has a better priority takes the slot of one that generates, which goes on when that has ended.
+        preempt_seconds: of the device, to set one aside, and again to bring it back.
         held_seconds: nobody gets a token for so long after a body of more than `held_bytes` bytes has come.
     """
 
@@ -62,8 +62,8 @@ class Behaviour:
     stops_after: int = 10**6
     context: int = 10**6
     wastes: int | None = None
-    parks: bool = False
-    park_seconds: float = 0.0
+    preempts: bool = False
+    preempt_seconds: float = 0.0
     held_seconds: float = 0.0
     held_bytes: int = 10**4
 
@@ -79,7 +79,7 @@ class Job:
     computed: int = 0
     gone: bool = False
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    parked: trio.Event | None = None
+    preempted: trio.Event | None = None
     """Set when it is back; None for one that was not set aside."""
 
     @property
@@ -165,20 +165,20 @@ class FakeServer(httpx.AsyncBaseTransport):
 
     @asynccontextmanager
     async def _slot(self, job: Job) -> AsyncIterator[None]:
-        victim = self._victim(job) if self.behaviour.parks and not self._slots.value else None
+        victim = self._victim(job) if self.behaviour.preempts and not self._slots.value else None
         if victim is None:
             async with self._slots:
                 yield
             return
-        victim.parked = trio.Event()
-        await self._work(self.behaviour.park_seconds)
+        victim.preempted = trio.Event()
+        await self._work(self.behaviour.preempt_seconds)
         yield
-        await self._work(self.behaviour.park_seconds)
-        victim.parked.set()
-        victim.parked = None
+        await self._work(self.behaviour.preempt_seconds)
+        victim.preempted.set()
+        victim.preempted = None
 
     def _victim(self, job: Job) -> Job | None:
-        there = [other for other in self._decoding if other.parked is None and other.priority > job.priority]
+        there = [other for other in self._decoding if other.preempted is None and other.priority > job.priority]
         return max(there, key=lambda other: other.priority, default=None)
 
     async def _prefill(self, job: Job) -> None:
@@ -192,8 +192,8 @@ class FakeServer(httpx.AsyncBaseTransport):
     async def _decode(self, job: Job, send: trio.MemorySendChannel[Json]) -> None:
         asked = min(job.body["max_tokens"], self.behaviour.stops_after)
         for number in range(asked):
-            if job.parked is not None:
-                await job.parked.wait()
+            if job.preempted is not None:
+                await job.preempted.wait()
             if number % self.behaviour.together == 0:
                 await self._work(self.behaviour.decode_seconds)
             choice: Json = {"text": "" if self.behaviour.mute else f"{number} "} | (

@@ -29,7 +29,7 @@ from actors.core.places.extents import ArenaStatistics
 from actors.core.receipts import CancelReason, Receipt, ReceiptLog, WallClock
 from actors.core.slot_views import SlotStatus
 from actors.generating.unread import Unread
-from actors.kin.kin import Kin
+from actors.groups.request_groups import RequestGroups
 from actors.kv.prefix_cache import CacheStatistics
 from actors.manager.statistics import ManagerStatistics
 from actors.statistics import EngineStatistics, SpeculationStatistics
@@ -163,7 +163,7 @@ class FakeEngine:
         self.live: dict[str, FakeRequest] = {}
         self.log: list[Receipt] = []
         self.unread = Unread()
-        self.kin = Kin()
+        self.groups = RequestGroups()
         self.openings = 0
         self.in_slot = "cmpl-1"  # the id of the request in the first slot
         self._script = script

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from runtime.ownership import TaskOwner
 
 
-class Clerkless:
+class IdleManager:
     """A manager that remembers what was posted, and does nothing."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Clerkless:
 
 def ticket_of(request_id: str, prompt: Sequence[int]) -> Ticket:
     """A ticket of a request's first generation."""
-    return Ticket(Clerkless(), request_id, 0, TokenChain(ROOT, prompt), len(prompt))
+    return Ticket(IdleManager(), request_id, 0, TokenChain(ROOT, prompt), len(prompt))
 
 
 def record_of(request_id: str, prompt: Sequence[int], slot: SlotView, owner: TaskOwner) -> HoldRecord:

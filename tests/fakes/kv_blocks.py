@@ -79,7 +79,7 @@ def open_tier(
     *,
     budget: int = PLENTY,
     queue_blocks: int = 64,
-    has_room: Callable[[], object] = lambda: None,
+    has_space: Callable[[], object] = lambda: None,
     root: BlockKey = ROOT,
     clock: Clock | None = None,
 ) -> AbstractContextManager[DiskTier]:
@@ -91,7 +91,7 @@ def open_tier(
         dtype=DTYPE,
         budget=budget,
         queue_blocks=queue_blocks,
-        has_room=has_room,
+        has_space=has_space,
         clock=clock or Clock(),
     )
 

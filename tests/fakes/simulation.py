@@ -174,8 +174,8 @@ class Simulation:
 
     def end_group(self, owner: str | None, name: str) -> list[str]:
         """End a group, as whoever has its owner's key does; returns the ids of the requests in it."""
-        expected = self.watch.kin.group_ends(owner, name)
-        ended = self.engine.kin.end_group(owner, name)
+        expected = self.watch.groups.group_ends(owner, name)
+        ended = self.engine.groups.end_group(owner, name)
         assert set(ended) == expected, f"I21: of group {name} {ended} were ended, and not {expected}"
         for request_id in ended:
             if (story := self.stories.get(request_id)) is not None and story.group_ended_at is None:

@@ -22,7 +22,7 @@ import pytest
 
 from tests.live.server import ANNOUNCEMENT, DEFAULTS, PATIENCE, ROOT, Server, wait_for
 from web.commands.main import main
-from web.fittings import Fittings
+from web.hooks import ServerHooks
 from web.process.torch_settings import TORCH_SETTINGS
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def run_forked(arguments: tuple[str, ...], environment: Mapping[str, str], out: 
         os.dup2(file, number)
         os.close(file)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Fittings, "attend", _attend)
-        patch.setattr(Fittings, "model", staticmethod(partial(_GatedModel, gate)))
+        patch.setattr(ServerHooks, "attend", _attend)
+        patch.setattr(ServerHooks, "model", staticmethod(partial(_GatedModel, gate)))
         for name, value in environment.items():
             patch.setenv(name, value)
         try:
@@ -99,7 +99,7 @@ class _GatedModel:
 
 
 @asynccontextmanager
-async def _attend(_: Fittings, engine: Engine) -> AsyncIterator[None]:
+async def _attend(_: ServerHooks, engine: Engine) -> AsyncIterator[None]:
     """Look at the engine's integrity when the server has ended in good order; where it is broken, say so in the log."""
     yield
     try:

@@ -59,8 +59,8 @@ MUTANTS = (
     Mutant(
         "a burst draws without the masks of a grammar",
         "actors/generating/output.py",
-        "        return 1 if self.masks() else self.room\n",
-        "        return self.room\n",
+        "        return 1 if self.masks() else self.tokens_left\n",
+        "        return self.tokens_left\n",
     ),
     Mutant(
         "rings are not told how far a burst may write",
@@ -121,7 +121,7 @@ MUTANTS = (
         "drafts that did not pay are never tried again",
         "actors/generating/drafting.py",
         "        if most <= 0:\n            self.rest = TRY_PAUSE\n",
-        "        if most <= 0:\n            self.rest = output.room\n",
+        "        if most <= 0:\n            self.rest = output.tokens_left\n",
         ("tests/scenarios/bursts/test_bursts.py",),
     ),
     Mutant(

@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "what is thought once more has a budget of its own",
         "runtime/grammar/budget.py",
-        "        return _State(_Place.BEFORE if self._asked.again else _Place.BEHIND, left)\n",
-        "        return _State(_Place.BEFORE if self._asked.again else _Place.BEHIND, self._asked.tokens)\n",
+        "        return _State(_Progress.BEFORE if self._asked.again else _Progress.BEHIND, left)\n",
+        "        return _State(_Progress.BEFORE if self._asked.again else _Progress.BEHIND, self._asked.tokens)\n",
         ("tests/unit/runtime/grammar/test_budget.py",),
     ),
     Mutant(

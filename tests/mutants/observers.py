@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 FEED, FRAMES = "web/inspection/feed/feed.py", "web/inspection/feed/frames.py"
 TRACER, TRACE = "web/tracing/tracer.py", "web/tracing/request_trace.py"
 RECORDER, METRICS = "web/recording/recorder.py", "web/metrics/recorder.py"
-LEFTOVERS = "actors/kv/leftovers.py"
+SALVAGED = "actors/kv/salvaged_tokens.py"
 
 MUTANTS = (
     Mutant(
@@ -152,27 +152,27 @@ MUTANTS = (
     ),
     Mutant(
         "a token is served again as often as somebody asks",
-        LEFTOVERS,
+        SALVAGED,
         "                piece.unserved &= ~taken\n",
         "",
     ),
     Mutant(
         "what was computed again counts as served",
         "actors/manager/settlement.py",
-        "        self._cache.leftovers.forget(slot.tokens, segment.start, segment.start + len(rows))\n",
+        "        self._cache.salvaged.forget(slot.tokens, segment.start, segment.start + len(rows))\n",
         "",
     ),
     Mutant(
         "KV that comes from memory or disk is not counted as served again",
-        "actors/kv/moves.py",
-        "        self._cache.leftovers.take(record.slot.tokens, start, move.end)\n",
+        "actors/kv/transfer_planner.py",
+        "        self._cache.salvaged.take(record.slot.tokens, start, planned.end)\n",
         "",
     ),
     Mutant(
         "what a cancelled request had of others is counted as its own",
         "actors/manager/dispatch.py",
-        "leftovers.leave(slot.tokens, record.ledger.computed_at)",
-        "leftovers.leave(slot.tokens, [(0, len(slot.tokens))])",
+        "salvaged.leave(slot.tokens, record.ledger.computed_at)",
+        "salvaged.leave(slot.tokens, [(0, len(slot.tokens))])",
     ),
     Mutant(
         "a line of the log can be begun by whom it quotes",

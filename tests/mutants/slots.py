@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "a session may be another API key's",
-        "actors/kin/tickets.py",
+        "actors/groups/tickets.py",
         "(asked.owner, asked.session)",
         "(None, asked.session)",
         ("tests/scenarios/engine/test_sessions.py",),
@@ -82,14 +82,14 @@ MUTANTS = (
     ),
     Mutant(
         "a copy ends amid a block that a tier has given its source meanwhile",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "command.end == source.branch_point(command.end) >= source.least",
         "command.end >= source.least",
         ("tests/scenarios/kv/test_failing_sources.py",),
     ),
     Mutant(
         "a copy does not say what of it a tier gave",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "restored_to=max(staged, min(source.restored_to, command.end)),",
         "restored_to=staged,",
         ("tests/scenarios/kv/test_provenance.py::test_of_a_copy_of_restored_blocks_too_nothing_is_taken_in_part",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.mutants import bursts, grammars, manager, observers, slots, steps
-from tests.mutants.actors import parking, planner, spare_time
+from tests.mutants.actors import planner, preemption, spare_time
 from tests.mutants.cluster import control, knowledge, requests
 from tests.mutants.kv import arena, blocks, published, rings
 from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, turns, weights
@@ -12,7 +12,7 @@ from tests.mutants.web import calls, command_line, connections, detached, ends, 
 MUTANTS = (
     *manager.MUTANTS,
     *planner.MUTANTS,
-    *parking.MUTANTS,
+    *preemption.MUTANTS,
     *slots.MUTANTS,
     *blocks.MUTANTS,
     *arena.MUTANTS,

@@ -160,7 +160,7 @@ def _report(tally: Tally) -> None:
     print(f"generations {_counts(tally.ended)}")
     print(f"steps       {tally.steps} of the target, {tally.draft_steps} of the drafter, {tally.moves} moves of KV")
     print(f"arena       {_counts(tally.places)}")
-    print(f"parks       {_counts(tally.parks)}")
+    print(f"preemptions {_counts(tally.preemptions)}")
     print(f"drawn       in so many scenarios (and seen): {shares.line(tally.drawn, tally.seen, tally.scenarios)}")
     print(f"cancels     {tally.cancels.total()}: {_counts(tally.cancels)}")
     print(f"because of  {_counts(tally.reasons)}")

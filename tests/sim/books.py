@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         HandedBack,
         Invalidated,
         Leader,
-        Parked,
+        Preempted,
         Queued,
         Released,
         Resumed,
@@ -56,7 +56,7 @@ class Generation:
     computed: int = 0  # rows on the target
     committed: int = 0  # of these, since its slot was last given up
     receipt: Receipt | None = None
-    parks: int = 0
+    preemptions: int = 0
 
     @property
     def is_alive(self) -> bool:
@@ -120,22 +120,24 @@ class Books(Observer):
         generation.slot, generation.leaders = event.slot, event.leaders
         self.holding[event.key] = generation
 
-    def parked(self, event: Parked) -> None:
+    def preempted(self, event: Preempted) -> None:
         """Note that one has left its slot, and waits as those do who never had one."""
         generation = self.holding.pop(event.key, None)
         if generation is None or not generation.is_alive or generation.slot != event.slot:
-            self.violated(f"I23: {event.key} is parked, and had not slot {event.slot}, or was cancelled before")
+            self.violated(f"I23: {event.key} is preempted, and had not slot {event.slot}, or was cancelled before")
             generation = generation or Generation(event.key)
-        generation.slot, generation.parks = None, generation.parks + 1
-        if generation.parks != event.parks:
-            self.violated(f"I23: {event.key} was parked {generation.parks} times, and {event.parks} are told")
+        generation.slot, generation.preemptions = None, generation.preemptions + 1
+        if generation.preemptions != event.preemptions:
+            self.violated(
+                f"I23: {event.key} was preempted {generation.preemptions} times, and {event.preemptions} are told"
+            )
         self.waiting[event.key] = generation
 
     def resumed(self, event: Resumed) -> None:
         """Note that it has one again, and is to ask anew for what it waited for."""
         generation = self.waiting.get(event.key)
-        if generation is None or not generation.parks:
-            self.violated(f"I23: {event.key} goes on, and was not parked")
+        if generation is None or not generation.preemptions:
+            self.violated(f"I23: {event.key} goes on, and was not preempted")
         else:
             generation.phase, generation.pending = State.PREFILL, None
         self.granted(event)
@@ -161,8 +163,8 @@ class Books(Observer):
             self.violated(f"I11: the rows told of are {told}, computed and kept; by the receipt {event}")
         if (event.phase in ("queued", "parked")) != (generation.slot is None):
             self.violated(f"I11: by what was told, {owner} held slot {generation.slot}; by the receipt {event}")
-        if event.parks != generation.parks:
-            self.violated(f"I23: {owner} was parked {generation.parks} times; by the receipt {event}")
+        if event.parks != generation.preemptions:
+            self.violated(f"I23: {owner} was preempted {generation.preemptions} times; by the receipt {event}")
 
     def released(self, event: Released) -> None:
         """Note the end of a generation, whose slot is free by now."""

@@ -15,7 +15,7 @@ from runtime.errors import (
     CedeError,
     DeadlineExceeded,
     DeviceLost,
-    EndedByKin,
+    EndedByAnotherRequest,
     GrammarFailed,
     QueueFull,
     QueueTimeout,
@@ -103,7 +103,7 @@ def check_account(story: Story, index: int, watch: Watch, *, sums: bool = True) 
     check_times(receipts[0], watch)
     check_detection(receipts[0], story, watch)
     assert receipts[0].wasted_tokens == receipts[0].computed_tokens - receipts[0].kept_tokens, f"{name}: {receipts[0]}"
-    if sums and not receipts[0].parks:  # what was lost of one that was parked is computed again
+    if sums and not receipts[0].parks:  # what was lost of one that was preempted is computed again
         check_sums(receipts[0], watch)
 
 
@@ -176,8 +176,8 @@ def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
     assert len(by_chaos) <= planned, f"I9: {by_chaos} were cancelled by an operator, who cancelled {planned}"
 
 
-def _kin_causes(story: Story) -> set[CancelReason]:
-    """What others may do to it; whether they did, `tests.sim.kin.watch` and `tests.sim.warm.watch` say."""
+def _group_causes(story: Story) -> set[CancelReason]:
+    """What others may do to it; whether they did, `tests.sim.groups.watch` and `tests.sim.warm.watch` say."""
     control = story.asked.control
     causes = {
         CancelReason.GROUP: story.group_ended_at is not None,
@@ -216,8 +216,8 @@ class Explanation:
         match error:
             case None:
                 assert story.hung_up, f"I9: {name} was neither let in nor refused"
-            case EndedByKin(code=code):
-                assert code in _kin_causes(story), f"I9: {name} was refused: {error}"
+            case EndedByAnotherRequest(code=code):
+                assert code in _group_causes(story), f"I9: {name} was refused: {error}"
             case RequestError(param="cede.after"):
                 assert story.asked.control.after is not None, f"I9: {name} was refused: {error}"
             case RequestError():
@@ -239,7 +239,7 @@ class Explanation:
         reason = None if receipt is None else receipt.reason
         match last:
             case Finished(reason=FinishReason.CANCELLED):
-                causes = self._causes(visit) | _kin_causes(story)
+                causes = self._causes(visit) | _group_causes(story)
                 assert reason in causes | {CancelReason.OPERATOR}, f"I9: {name} was cancelled by {reason}"
                 if reason is CancelReason.OPERATOR and visit.deleted_at is None:
                     by_chaos.add(story.asked.id)

@@ -77,7 +77,7 @@ class Truth:
         return self._blocks[key]
 
     def rows_of(self, block: Block | SlotBlock) -> list[int]:
-        """The same of a block that may be the last tokens of a parked sequence."""
+        """The same of a block that may be the last tokens of a preempted sequence."""
         if len(block.token_ids) == BLOCK_TOKENS:
             return self._blocks[block.key]
         before = self._blocks.get(block.parent)

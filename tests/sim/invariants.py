@@ -25,8 +25,8 @@
     I21 of a group that was ended nobody has a slot once a step has ended; of those that race one wins; a successor has
         the place that was left to it, never a slot beside it; nobody is cancelled without a reason that was given
     I22 a position of the arena has one owner; a step's rows lie in their slot's extent, which stays while it runs
-    I23 whoever was parked has no slot and no rows, and goes on where it was, without computing what is there; it is
-        parked `MAX_PARKS` times at most, and never for its equal
+    I23 whoever was preempted has no slot and no rows, and goes on where it was, without computing what is there; it is
+      preempted `MAX_PREEMPTIONS` times at most, and never for its equal
     I24 who comes back to a request reads each event once, in order; nobody's absence is outlived beyond the bounds
     I25 a warm request has no row in a step while somebody else has work, but for the layer in which that one came
     I26 who is told of KV blocks knows which are held and can be reached, and of none that are private
@@ -37,7 +37,8 @@
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.order.fairness`), I10
 (`tests.sim.kv.watch`), I11 (`tests.sim.books`), I13 (`tests.sim.kv.isolation`), I16 to I20 (`tests.sim.instruments`),
-I21 (`tests.sim.kin.watch`), I22 (`tests.sim.kv.places`), I23 (`tests.sim.parking`), I24 (`tests.sim.detached`), I25
+I21 (`tests.sim.groups.watch`), I22 (`tests.sim.kv.places`), I23 (`tests.sim.preemption`), I24 (`tests.sim.detached`),
+  I25
 (`tests.sim.warm`), I26 (`tests.sim.kv.published`) and I35 to I37 (`tests.sim.order.bursts`); the end's are in
 `tests.sim.endings`.  A violation is kept, not raised: it comes to light when the scenario is over.
 """
@@ -139,7 +140,7 @@ class Invariants(Observer):
 
     def exchanged(self, event: Exchanged) -> None:
         """Note where it is now that a step has failed over."""
-        names = {event.slot: event.shelf, event.shelf: event.slot}
+        names = {event.slot: event.retained, event.retained: event.slot}
         self._failed = [self._manager.table.slot(names.get(slot.id, slot.id)) for slot in self._failed]
 
     def transfer_begins(self, event: TransferBegins) -> None:
@@ -199,13 +200,13 @@ class Invariants(Observer):
 
     def _lies(self, arena: list[int], slot: SlotView, start: int, end: int) -> list[int]:
         """What lies at positions of a slot's sequence, also while that is moved."""
-        if self._extents.is_moving(slot):
+        if self._extents.is_relocating(slot):
             return [arena[self._extents.place(slot, position)] for position in range(start, end)]
         return arena[slot.origin + start : slot.origin + end]
 
     def _exact(self, slot: SlotView, length: int) -> int:
         """How many first rows of a slot must be its tokens'."""
-        if not self._extents.is_moving(slot):
+        if not self._extents.is_relocating(slot):
             return self._model.exact(slot.origin, length)
         places = (self._extents.place(slot, position) for position in range(length))
         return next((i for i, place in enumerate(places) if not self._model.exact(place, 1)), length)
@@ -269,7 +270,7 @@ class Invariants(Observer):
         if rings is None:
             return
         for slot in self._manager.table.places:
-            if self._extents.is_moving(slot) or self._model.may_be_tainted(slot.stands_on.keys()):
+            if self._extents.is_relocating(slot) or self._model.may_be_tainted(slot.stands_on.keys()):
                 continue
             exact = self._model.exact(slot.origin, len(slot.tokens))
             lost = self._model.lost(slot.id, slot.origin, rings.first_needed(slot.least), exact)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from actors.core.generation import GenerationRequest
     from tests.fakes.kv_simulation import KVSimulation
     from tests.sim.clients import Story
-    from tests.sim.kin.drawn import GroupEnd
+    from tests.sim.groups.drawn import GroupEnd
     from tests.sim.kv.tiers import SettledDisk
     from tests.sim.scenario import Scenario, Visit
     from web.detached.runs import Runs
@@ -57,7 +57,7 @@ class Tally:
     reasons: Counter[str] = field(default_factory=Counter)  # of the cancels
     faults: Counter[str] = field(default_factory=Counter)  # by kind
     lies: Counter[str] = field(default_factory=Counter)  # told, found, audits, who was deceived
-    parks: Counter[str] = field(default_factory=Counter)  # parks, resumes, and who ended meanwhile
+    preemptions: Counter[str] = field(default_factory=Counter)  # preemptions, resumes, and who ended meanwhile
     drawn: Counter[str] = field(default_factory=Counter)  # scenarios, by what was drawn for them
     seen: Counter[str] = field(default_factory=Counter)  # and by what of that came to pass
     virtual_seconds: float = 0.0
@@ -70,7 +70,18 @@ class Tally:
         self.draft_steps += other.draft_steps
         self.moves += other.moves
         self.virtual_seconds += other.virtual_seconds
-        for name in ("refused", "ended", "cancels", "reasons", "faults", "lies", "places", "parks", "drawn", "seen"):
+        for name in (
+            "refused",
+            "ended",
+            "cancels",
+            "reasons",
+            "faults",
+            "lies",
+            "places",
+            "preemptions",
+            "drawn",
+            "seen",
+        ):
             getattr(self, name).update(getattr(other, name))
 
 
@@ -229,7 +240,7 @@ def _tally(sim: KVSimulation, scenario: Scenario) -> Tally:
     tally.places.update(grown=counts.grown, moves=counts.moves, compactions=counts.compactions)
     tally.places.update({"given up": counts.given_up, "small arenas": int(scenario.positions is not None)})
     manager = sim.engine.statistics().manager
-    tally.parks.update(parks=manager.parks, resumes=manager.resumes)
+    tally.preemptions.update(parks=manager.parks, resumes=manager.resumes)
     tally.drawn.update(shares.drawn(scenario))
     tally.seen.update(shares.seen(sim))
     tally.virtual_seconds = sim.steps[-1].finished_at - sim.steps[0].started_at if sim.steps else 0.0

@@ -32,9 +32,9 @@ from tests.sim.clients import GREEDY
 from tests.sim.detached.visits import Leaving, leavers
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.grammars import Rule, drawn_rule
-from tests.sim.kin.drawn import GroupEnd, with_kin
+from tests.sim.groups.drawn import GroupEnd, with_groups
 from tests.sim.kv.places import with_small_arena
-from tests.sim.parking.drawn import with_parks
+from tests.sim.preemption.drawn import with_preemption
 from tests.sim.warm.drawn import with_warm
 
 CONTEXT = 512
@@ -136,8 +136,8 @@ def draw(seed: int) -> Scenario:
     scenario = replace(scenario, owners=OWNERS) if seed % 16 in (8, 12) else scenario
     scenario = _with_outputs(scenario, random.Random(f"outputs {seed}")) if seed % 16 in (9, 13) else scenario
     scenario = _with_priorities(scenario, p) if (p := random.Random(f"priorities {seed}")).random() < 0.4 else scenario
-    scenario = with_kin(scenario, kin) if (kin := random.Random(f"kin {seed}")).random() < 0.4 else scenario
-    scenario = with_parks(scenario, _visit, random.Random(f"parks {seed}"))
+    scenario = with_groups(scenario, dice) if (dice := random.Random(f"kin {seed}")).random() < 0.4 else scenario
+    scenario = with_preemption(scenario, _visit, random.Random(f"parks {seed}"))
     scenario = with_small_arena(scenario, random.Random(f"arena {seed}"))
     scenario = with_warm(scenario, random.Random(f"warm {seed}"))
     leaving, instruments, bursts = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments", "bursts"))

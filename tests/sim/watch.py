@@ -11,15 +11,15 @@ from actors.core.observer import Observer
 from runtime.testing.faults import Chaos, FaultPlan
 from tests.sim.books import Books
 from tests.sim.executor import TimedExecutor
+from tests.sim.groups.watch import GroupWatch
 from tests.sim.history import Truth
 from tests.sim.invariants import Invariants
-from tests.sim.kin.watch import KinWatch
 from tests.sim.kv.device import CursedKV
 from tests.sim.kv.places import Places
 from tests.sim.order.activity import Activity
 from tests.sim.order.bursts import BurstWatch
 from tests.sim.order.fairness import Fairness
-from tests.sim.parking.watch import ParkWatch
+from tests.sim.preemption.watch import PreemptionWatch
 from tests.sim.warm.watch import WarmWatch
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Watch:
         device: the executor that the engine is to have.
         ageing: seconds that count as one level of priority.
         violations: what did not hold; see `tests.sim.invariants`.
-        books, invariants, kin, bursts: there once an engine is observed.
+        books, invariants, groups, bursts: there once an engine is observed.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class Watch:
         self.manager: SlotManager
         self.books: Books
         self.invariants: Invariants
-        self.kin: KinWatch
+        self.groups: GroupWatch
         self.bursts: BurstWatch
 
     def _open_device(self, layer_seconds: Callable[[int], float]) -> TimedExecutor:
@@ -180,11 +180,11 @@ class Watch:
         self.books = Books(manager.table, self.violated)
         self.invariants = Invariants(self)
         fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated, self.ageing)
-        self.kin = KinWatch(manager, self.books, trio.current_time, self.violated)
+        self.groups = GroupWatch(manager, self.books, trio.current_time, self.violated)
         self.bursts = BurstWatch(manager, self.violated)
         self.device.target.step_begins = self.bursts.look
-        rooms = Places(self), WarmWatch(self.books, self.violated), ParkWatch(self), self.bursts
-        invariants = fairness, self.kin, self.invariants, *rooms
+        others = Places(self), WarmWatch(self.books, self.violated), PreemptionWatch(self), self.bursts
+        invariants = fairness, self.groups, self.invariants, *others
         self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, *invariants)
         return self._observers
 

@@ -78,7 +78,7 @@ class KeyUsage:
         self._used: dict[str, _Used] = {}
 
     @contextmanager
-    def admit(self, key: ApiKey) -> Iterator[Place]:
+    def admit(self, key: ApiKey) -> Iterator[Permit]:
         """Let one request in, which has its place while the scope lasts.
 
         Raises:
@@ -94,7 +94,7 @@ class KeyUsage:
             raise RateLimited(message, retry_after=_retry_after(used, most, 1))
         used.requests += 1
         try:
-            yield Place(self, key)
+            yield Permit(self, key)
         finally:
             used.requests -= 1
 
@@ -161,7 +161,7 @@ class KeyUsage:
         used.at = now
 
 
-class Place:
+class Permit:
     """One of the requests that a key has at a time; made by `KeyUsage.admit`."""
 
     def __init__(self, usage: KeyUsage, key: ApiKey) -> None:

@@ -7,5 +7,5 @@ steps, `paged_response` sends a whole response, `json_response` a short one, and
 events; `stream_body` is what such bodies have in common, and `collect` gathers events into one object.  `query` reads
 query strings, and makes pages of lists.
 
-An API, such as `web.openai`, builds on this room; this room imports nothing of any API.
+An API, such as `web.openai`, builds on this package; this package imports nothing of any API.
 """

@@ -63,7 +63,7 @@ async def collect(request: Readable, begin: Callable[[], EventCollector], backlo
             error = error or event.error
         else:
             collector.add(event)
-            backlog.hold(len(collector))
+            backlog.set_size(len(collector))
         if error is not None:
             request.cancel(CancelReason.FAULT)  # no use in finishing the other choices
             break

@@ -58,7 +58,7 @@ def paged_response(content: bytes, backlog: Backlog, page_bytes: int, content_ty
     """
     pages = PageBuffer(page_bytes)
     pages.write(content)
-    backlog.hold(len(pages))
+    backlog.set_size(len(pages))
     backlog.check()
     return _response(pages, backlog, content_type)
 
@@ -75,7 +75,7 @@ async def _encode(value: object, backlog: Backlog, page_bytes: int) -> PageBuffe
         encoded += max(len(fragment), FRAGMENT)
         if encoded >= page_bytes:
             encoded = 0
-            backlog.hold(max(backlog.held, len(pages)))  # what it is made of is accounted for already
+            backlog.set_size(max(backlog.held, len(pages)))  # what it is made of is accounted for already
             backlog.check()
             await trio.lowlevel.checkpoint()
     backlog.check()
@@ -98,7 +98,7 @@ class PagedBody(StreamBody):
         self._backlog = backlog
         backlog.on_cut = self._cut
         backlog.gathering = False
-        backlog.hold(len(pages))
+        backlog.set_size(len(pages))
 
     async def __anext__(self) -> bytes:
         """Return the next page.
@@ -109,7 +109,7 @@ class PagedBody(StreamBody):
         await trio.lowlevel.checkpoint()
         if self._backlog.error is not None:
             raise trio.TooSlowError(str(self._backlog.error))
-        self._backlog.hold(len(self._pages))  # the page before was taken
+        self._backlog.set_size(len(self._pages))  # the page before was taken
         if page := self._pages.take():
             return page
         raise StopAsyncIteration

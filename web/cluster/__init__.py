@@ -16,7 +16,7 @@ as a guest on that loop, so all of a worker is one thread but for what Dynamo an
     membership    Membership: a worker in discovery, or out of it
     stall         StallWatch: leaves discovery for a loop that does not turn
     liveness/     a worker that discovery has forgotten stops
-    worker        WorkerFittings: what makes a server a worker
+    worker        WorkerHooks: what makes a server a worker
     peers         Peers: workers that are asked, by a front door or by one another
     control/      what they are asked, and the routes of the control address
     routing/      what the front door's router is told of KV blocks

@@ -131,7 +131,7 @@ class Backend:
                 events = [event]
                 while len(events) < MAX_EVENTS and (more := request.event_nowait()) is not None:
                     events.append(more)
-                told, error = sorted_out(events)
+                told, error = split_error(events)
                 if told:
                     await pieces.put(told)
                 if error is not None:
@@ -141,7 +141,7 @@ class Backend:
         return None
 
 
-def sorted_out(events: list[Event]) -> tuple[list[Progress], CedeError | None]:
+def split_error(events: list[Event]) -> tuple[list[Progress], CedeError | None]:
     """What the client is told, and the error that the request ends with.
 
     A generation that a shutdown has cancelled goes on at another worker, so that is an error here.

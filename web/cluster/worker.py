@@ -30,7 +30,7 @@ from web.cluster.peers import ENDPOINT, Peers, serve_peers
 from web.cluster.routing.block_events import BlockEvents
 from web.cluster.settings import discovery_folder, tell_dynamo
 from web.cluster.stall import StallWatch
-from web.fittings import Fittings
+from web.hooks import ServerHooks
 from web.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Registered:
     membership: Membership
 
 
-class WorkerFittings(Fittings):
+class WorkerHooks(ServerHooks):
     """Brings a server's engine into a cluster.  For a server that runs as a guest of asyncio (`run_as_guest`).
 
     Args:
@@ -70,7 +70,7 @@ class WorkerFittings(Fittings):
         inner: what the server is fitted with besides.
     """
 
-    def __init__(self, cluster: Cluster, inner: Fittings) -> None:
+    def __init__(self, cluster: Cluster, inner: ServerHooks) -> None:
         self._cluster = cluster
         self._inner = inner
         self._registered: Registered | None = None

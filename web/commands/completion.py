@@ -64,10 +64,10 @@ def _held(ctx: click.Context) -> list[str]:
     """The models that are here, by the names that `cede models` shows; none where their folder cannot be read."""
     from runtime.errors import CedeError
     from runtime.store.folder import ModelsFolder
-    from runtime.store.held import Place, held_models
+    from runtime.store.held import ModelLocation, held_models
 
     try:
         held = held_models(ModelsFolder(ctx.params.get("models_dir")))
     except (CedeError, OSError):
         return []  # there is nobody to tell in the middle of a line that is being typed
-    return [model.name for model in held if model.place is not Place.EMBEDDED]
+    return [model.name for model in held if model.location is not ModelLocation.EMBEDDED]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.testing.faults import FaultPlan
-    from web.fittings import Fittings
+    from web.hooks import ServerHooks
     from web.logs.handler import LineHandler
     from web.server import ServerOptions
 
@@ -120,12 +120,12 @@ def fault_plan(chosen: Chosen) -> FaultPlan | None:
     return plan_for(chosen.config(Listening).host, path)
 
 
-def fittings_of(plan: FaultPlan | None) -> Fittings:
+def hooks_of(plan: FaultPlan | None) -> ServerHooks:
     """What the server is fitted with: something that fails as planned, if there is a plan."""
     if plan is None:
-        from web.fittings import Fittings
+        from web.hooks import ServerHooks
 
-        return Fittings()
+        return ServerHooks()
     from web.testing.planned_faults import PlannedFaults
 
     return PlannedFaults(plan)
@@ -158,9 +158,9 @@ def _run(
         log.say(f"cede serves {options.model_name} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None
-    fittings = fittings_of(plan)
-    run = partial(run_server, options, sockets, progress=progress, announce=announce, fittings=fittings)
-    trio.run(run, clock=fittings.clock)
+    hooks = hooks_of(plan)
+    run = partial(run_server, options, sockets, progress=progress, announce=announce, hooks=hooks)
+    trio.run(run, clock=hooks.clock)
 
 
 class LoadingBar:

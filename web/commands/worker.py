@@ -20,7 +20,7 @@ from web.commands.serve import (
     begin_serving,
     fault_plan,
     find_model,
-    fittings_of,
+    hooks_of,
     listening_place,
     said_behind,
 )
@@ -77,15 +77,15 @@ def _run(
     plan: FaultPlan | None,
 ) -> None:
     from web.cluster.guest import run_as_guest
-    from web.cluster.worker import WorkerFittings
+    from web.cluster.worker import WorkerHooks
     from web.server import run_server
 
-    fittings = WorkerFittings(cluster, fittings_of(plan))
+    hooks = WorkerHooks(cluster, hooks_of(plan))
 
     def announce(url: str) -> None:
         begin_serving(early)
-        log.say(f"worker {fittings.worker_id} pid {os.getpid()} at {url}")
+        log.say(f"worker {hooks.worker_id} pid {os.getpid()} at {url}")
 
     progress = LoadingBar() if sys.stderr.isatty() else None
-    run = partial(run_server, options, sockets, progress=progress, announce=announce, fittings=fittings)
-    run_as_guest(run, fittings.clock)
+    run = partial(run_server, options, sockets, progress=progress, announce=announce, hooks=hooks)
+    run_as_guest(run, hooks.clock)

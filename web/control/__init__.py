@@ -1,7 +1,7 @@
 """What a request says of its own fate: the object `cede` of its body, and the headers `x-cede-…`, which override it.
 
 - `fields`: the schema, the same for both and for every API, and the `Control` that the engine's request gets of it
-- `told`: the object `cede` of the answers
+- `cancel_note`: the object `cede` of the answers
 - `groups`: the routes of groups
 - `operations`: the headers, for the OpenAPI document
 

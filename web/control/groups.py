@@ -72,11 +72,11 @@ def add_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
     @app.get("/v1/groups")
     async def groups() -> Response:
         key = current_request().key
-        found = [group for group in engine.kin.groups() if key is None or key.may_see(group.owner)]
+        found = [group for group in engine.groups.live() if key is None or key.may_see(group.owner)]
         answer = {"data": LazyJsonArray(map(asdict, found))}
         return await paged_json_response(answer, response_backlog(engine.unread), write_bytes)
 
     @app.delete("/v1/groups/<path:group>")
     async def end_group(group: str) -> Response:
         """End a group of whoever asks: another's of the same name is another group."""
-        return json_response({"group": group, "cancelled": engine.kin.end_group(current_request().owner, group)})
+        return json_response({"group": group, "cancelled": engine.groups.end_group(current_request().owner, group)})

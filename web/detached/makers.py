@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from actors.generating.unread import Backlog
     from web.bodies.collect import EventCollector
     from web.bodies.event_stream import EventWriter
+    from web.detached.disconnects import Followed
     from web.detached.event_log import EventLog
-    from web.detached.hang_up import Followed
 
 Json = dict[str, Any]
 
@@ -72,7 +72,7 @@ class StreamMaker:
             else:
                 cut = backlog.error
                 log.write(b"".join(writer.write(event if cut is None else Failed(event.index, cut))))
-            backlog.hold(log.held)
+            backlog.set_size(log.held)
         if writer.failed:
             request.cancel(CancelReason.FAULT)  # no use in finishing the other choices
 

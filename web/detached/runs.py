@@ -11,8 +11,8 @@ import trio
 
 from actors.core.receipts import CancelReason
 from runtime.errors import RequestError, ShuttingDown, Unavailable
+from web.detached.disconnects import Followed, watch_disconnects
 from web.detached.event_log import EventLog
-from web.detached.hang_up import Followed, heed_hang_ups
 from web.detached.kept import KeptRuns
 from web.detached.run import Changes, Run
 
@@ -279,7 +279,7 @@ class Runs:
     async def _follow(self, run: Run, request: Request, maker: Maker, backlog: Backlog) -> None:
         async with trio.open_nursery() as nursery:
             if run.control.outlives_client:
-                nursery.start_soon(heed_hang_ups, run, request, self.bounds.timeout)
+                nursery.start_soon(watch_disconnects, run, request, self.bounds.timeout)
             try:
                 await maker.follow(Followed(run, request, self.bounds.tokens), run.log, backlog)
             except Exception as error:  # it would end all others, and the server

@@ -112,7 +112,7 @@ async def _vectors(request: Request, inputs: int, backlog: Backlog, *, normalise
             request.cancel(CancelReason.FAULT)  # no use in reading the other inputs
             raise
         found[event.index] = normalised(vector) if normalise else vector
-        backlog.hold(backlog.held + len(vector) * vector.itemsize)
+        backlog.set_size(backlog.held + len(vector) * vector.itemsize)
     backlog.check()
     return [found[index] for index in range(inputs)]
 

@@ -4,5 +4,5 @@
 - `shapes`: `ErrorShape`, how one API writes a problem, and `ErrorShapes`, which finds it by the request's path
 - `handlers`: `install_error_handlers`, by which every exception of an application becomes an error object
 
-An API's own shape is in its own room.  Handlers raise errors, and build no responses for them.
+An API's own shape is in its own package.  Handlers raise errors, and build no responses for them.
 """

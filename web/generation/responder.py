@@ -110,7 +110,7 @@ class Responder:
             RateLimited: the limits of the client's key are reached.
             CedeError: the body is too large, or does not come.
         """
-        current_request().claim_place()
+        current_request().claim_permit()
         body = current_request().body
         raw = await body.read(BODY_TIMEOUT)
         with body.reservation:
@@ -170,7 +170,7 @@ class Responder:
                 code="unsupported_parameter",
             )
         reader = current_request().resources.enter_context(ExitStack())
-        with current_request().hand_over_place() as place:
+        with current_request().hand_over_permit() as place:
             for scope in (self.reservation(request), *held):
                 place.enter_context(scope)
             return await self._runs.start(self.asked_by_client(request), maker, place, reader)

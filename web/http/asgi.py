@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import GenerationRequest
     from web.access.api_keys import ApiKey
-    from web.access.usage import Place
+    from web.access.usage import Permit
     from web.http.transport.task_group import RequestScope
 
 logger = logging.getLogger("cede.web")
@@ -53,9 +53,9 @@ class ScopedRequest(TrioRequest):
     resources: AsyncExitStack
     problem: str = ""
     key: ApiKey | None = None
-    admission: AbstractContextManager[Place] | None = None
+    admission: AbstractContextManager[Permit] | None = None
     _generation_id: str | None = None
-    _place: Place | None = None
+    _permit: Permit | None = None
     _taken: ExitStack | None = None
 
     @property
@@ -99,7 +99,7 @@ class ScopedRequest(TrioRequest):
         weight = None if self.key is None else self.key.limits.weight
         return 1.0 if weight is None else weight
 
-    def claim_place(self) -> None:
+    def claim_permit(self) -> None:
         """Take one of the places that the key has, once, until the response is sent.
 
         Raises:
@@ -108,7 +108,7 @@ class ScopedRequest(TrioRequest):
         if self.admission is not None:
             admission, self.admission = self.admission, None
             self._taken = self.resources.enter_context(ExitStack())
-            self._place = self._taken.enter_context(admission)
+            self._permit = self._taken.enter_context(admission)
 
     def reservation(self, asked: GenerationRequest, context: int) -> AbstractContextManager[None]:
         """Return the scope in which the tokens are set aside that the engine's request may take of the key's.
@@ -120,9 +120,9 @@ class ScopedRequest(TrioRequest):
         Raises:
             RateLimited: when the scope is entered; the key has not so many left.
         """
-        return nullcontext() if self._place is None else self._place.reserve(asked, context)
+        return nullcontext() if self._permit is None else self._permit.reserve(asked, context)
 
-    def hand_over_place(self) -> ExitStack:
+    def hand_over_permit(self) -> ExitStack:
         """Return the place that was claimed, for what goes on when the response is sent, and is to leave it then."""
         return ExitStack() if self._taken is None else self._taken.pop_all()
 

@@ -51,7 +51,7 @@ class BodyBudget:
         self._limit = limit
         self.held = 0
 
-    def has_room(self, more: int, size: int) -> bool:
+    def has_space(self, more: int, size: int) -> bool:
         """Return whether there is room for `more` bytes of a body of `size` bytes."""
         limit = self._limit if size <= SMALL_BODY else self._limit * 7 // 8
         return self.held + more <= limit
@@ -78,11 +78,11 @@ class BodyReservation:
 
     def fits(self, size: int) -> bool:
         """Return whether there is room for a body of `size` bytes.  It is taken only as the bytes come."""
-        return self._budget.has_room(size, size)
+        return self._budget.has_space(size, size)
 
     def grow(self, more: int) -> bool:
         """Take `more` bytes of the budget if there is room, and return whether there was."""
-        if not self._budget.has_room(more, self._size + more):
+        if not self._budget.has_space(more, self._size + more):
             return False
         self._size += more
         self._budget.held += more

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from actors.core.generation import FinishReason, Token
 from runtime.chat.parts import PlainParser, TextPart
 from web.bodies.event_stream import sse
-from web.control.told import told
+from web.control.cancel_note import cancel_note
 from web.generation.answer import TEXT, Formatter, Gathered
 from web.generation.answer_parts import AnswerParts
 from web.openai.answers.usage import timings
@@ -71,7 +71,7 @@ class InfillOptions:
             "truncated": False,  # no prompt is ever cut
             **_stop(finished),
             "timings": timings([finished.timings]),
-        } | told(finished)
+        } | cancel_note(finished)
 
     def chosen(self, whole: Json) -> Json:
         """Return what the client wants of the last object: each path that leads somewhere is a field."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.control.told import Told
+from web.control.cancel_note import CancelNote
 from web.openai.answers.objects import Timings
 from web.openapi.operations import Answer
 
@@ -43,7 +43,7 @@ class InfillAnswer(Answer):
     stopping_word: str | None = None
     timings: Timings | None = None
     completion_probabilities: list[DrawnToken] | None = None
-    cede: Told | None = None
+    cede: CancelNote | None = None
 
 
 class InfillPiece(InfillAnswer):

@@ -163,8 +163,8 @@ class Cache(Answer):
     disk_answers: bool
 
 
-class Shelf(Answer):
-    """KV that lies in no slot, and needs no copying: of somebody who was parked, or who was in that one's slot."""
+class RetainedExtent(Answer):
+    """KV that lies in no slot, and needs no copying: of somebody who was preempted, or who was in that one's slot."""
 
     id: int
     tokens: int
@@ -180,8 +180,10 @@ class Arena(Answer):
     largest_gap: int = Field(description="Of these, the most that lie together.")
     promised: int = Field(description="Positions that those who run may come to need.")
     extents: int = Field(description="Sequences that have a place, idle slots' included.")
-    shelves: list[Shelf] = Field(description="Those that lie on a shelf; whoever needs their room has it.")
-    moving: int | None = Field(description="The slot, or shelf, whose sequence is being moved.")
+    shelves: list[RetainedExtent] = Field(
+        description="Those that lie in a retained extent; whoever needs their room has it."
+    )
+    moving: int | None = Field(description="The slot, or retained extent, whose sequence is being moved.")
     bytes: int
     free_bytes: int
     grown: int = Field(description="This and those below: since the start.  Sequences that grew in place.")

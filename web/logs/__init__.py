@@ -5,5 +5,5 @@
 - `handler`: writes lines in a thread, so that nobody waits for a reader
 - `setup`: which of them, and where to
 
-structlog does the formatting; who logs uses `logging`, with figures in `extra`.  The room knows nothing of servers.
+structlog does the formatting; who logs uses `logging`, with figures in `extra`.  The package knows nothing of servers.
 """

@@ -97,7 +97,7 @@ def _arena_counted(arena: ArenaStatistics) -> Iterable[Figure]:
     yield "kv_arena_moves", "Sequences that were moved to another place.", arena.moves
     yield "kv_arena_moved_positions", "Tokens whose KV was copied for that.", arena.moved_positions
     yield "kv_arena_compactions", "Of the moves, those that made room for another sequence.", arena.compactions
-    yield "kv_arena_given_up", "Sequences of idle slots that were given up for room.", arena.given_up
+    yield "kv_arena_given_up", "Sequences of idle slots that were evicted for room.", arena.given_up
 
 
 def _detachable(runs: RunStatistics) -> Iterator[Metric]:

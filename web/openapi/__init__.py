@@ -6,5 +6,5 @@
 - `routes`: serves it, and the page
 - `viewer_files`: the page's files, which are in `viewer` and come with the wheel
 
-An API's room has its operations beside its routes and imports `operations` alone; `web.app` knows all of them.
+An API's package has its operations beside its routes and imports `operations` alone; `web.app` knows all of them.
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         DeviceIsLost,
         Granted,
         Invalidated,
-        Parked,
+        Preempted,
         Queued,
         Released,
         Resumed,
@@ -91,7 +91,7 @@ class Recorder(Observer):
         self._end_wait(event.key, slot=event.slot)
         self._held[event.key] = _Held(event.slot, self._now(), event.cached_tokens)
 
-    def parked(self, event: Parked) -> None:
+    def preempted(self, event: Preempted) -> None:
         """End its hold, and begin another wait."""
         self._end_hold(event.key, cancelled=None, parked_tokens=event.tokens)
         self._queued[event.key] = self._now()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from web.responses.conversion import History
     from web.responses.input.schemas import PromptBody
     from web.responses.output.envelope import ResponseOptions
-    from web.responses.stored.conversations import Turn
+    from web.responses.stored.conversations import ConversationLease
     from web.responses.stored.state import State
 
 Json = dict[str, Any]
@@ -82,7 +82,7 @@ class ResponseHandlers:
             tokens = await parser.parse(counted, raw, size=len(raw) + history.size)
         return json_response({"object": "response.input_tokens", "input_tokens": tokens})
 
-    def _turn(self, body: PromptBody) -> Turn | None:
+    def _turn(self, body: PromptBody) -> ConversationLease | None:
         """Hold the conversation that a body goes on with, until the response is sent; None where there is none.
 
         Raises:
@@ -105,11 +105,11 @@ class ResponseHandlers:
         before = await self._state.conversations.before(body.conversation_id, owner, most_bytes)
         return replace(history, before=before, is_conversation=True)
 
-    async def _end(self, parsed: Asked[ResponseOptions], turn: Turn | None, response: Json) -> Json:
+    async def _end(self, parsed: Asked[ResponseOptions], turn: ConversationLease | None, response: Json) -> Json:
         """Store a response that has ended, and return it as it came out."""
         return response | await store_ended(self._archive, parsed, response, turn)
 
-    async def _begin(self, parsed: Asked[ResponseOptions], turn: Turn | None) -> Response:
+    async def _begin(self, parsed: Asked[ResponseOptions], turn: ConversationLease | None) -> Response:
         """Begin a response in the background."""
         parsed = replace(parsed, request=self._responder.controlled(parsed.request))
         current_request().generation_id = parsed.request.id
@@ -123,7 +123,7 @@ class ResponseHandlers:
                 "'background' runs without its client: what a hang-up means is 'detach'.", param="cede.on_disconnect"
             )
         parsed = replace(parsed, request=replace(parsed.request, control=replace(control, on_disconnect="detach")))
-        with current_request().hand_over_place() as place:
+        with current_request().hand_over_permit() as place:
             place.enter_context(self._responder.reservation(parsed.request))
             if turn is not None:
                 place.enter_context(turn)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from web.control.told import Told
+from web.control.cancel_note import CancelNote
 from web.openapi.operations import Answer
 
 
@@ -150,7 +150,7 @@ class Response(Answer):
     truncation: Literal["auto", "disabled"]
     usage: Usage | None
     user: str | None
-    cede: Told | None = None
+    cede: CancelNote | None = None
 
 
 class Event(Answer):

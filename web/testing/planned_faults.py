@@ -12,7 +12,7 @@ from actors.testing.chaos import JumpingClock, open_chaos
 from runtime.testing.faults import Chaos
 from runtime.testing.unreliable import UnreliableBlocks, UnreliableModel
 from runtime.units import counted
-from web.fittings import Fittings
+from web.hooks import ServerHooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.chaos")
 
 
-class PlannedFaults(Fittings):
+class PlannedFaults(ServerHooks):
     """Puts what fails as planned in place of what `run_server` opens."""
 
     def __init__(self, plan: FaultPlan) -> None:

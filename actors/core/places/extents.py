@@ -1,8 +1,8 @@
 """Extents of the slots' sequences in the arena of KV: they are given, grown, shrunk and moved.
 
-What a sequence may come to need is its *promise*.  Sequences run only as long as the sum of their promises fits the
-arena, so that each can be given what it was promised, whatever the others take; what is not used yet is lent to
-residents, the KV in free slots.
+The tokens that a sequence may come to need are *reserved*.  Sequences run only as long as the sum of their reservations
+fits the arena, so that each can be given what is reserved for it, whatever the others take; what is not used yet is
+lent to residents, the KV in free slots.
 
 One sequence is moved at a time, in pieces between two steps.  Until the last of them it has its old place and the new
 one, and nobody may read or write it.
@@ -85,8 +85,8 @@ class ExtentCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelved:
-    """Contents of a shelf: how many tokens' KV, and where in the arena it lies."""
+class RetainedExtentStatus:
+    """Contents of a retained extent: how many tokens' KV, and where in the arena it lies."""
 
     id: int
     tokens: int
@@ -96,7 +96,7 @@ class Shelved:
 
 @dataclass(frozen=True, slots=True)
 class ArenaStatistics:
-    """The arena as a frozen snapshot; where each sequence lies, the slots say, but for those on shelves.
+    """The arena as a frozen snapshot; where each sequence lies, the slots say, but for those in retained extents.
 
     Attributes:
         positions: of the arena.
@@ -105,7 +105,7 @@ class ArenaStatistics:
         promised: that the sequences of held slots may come to need.
         extents: how many there are, residents' included.
         shelves: those that have an extent.
-        moving: the slot, or shelf, whose sequence is on its way to another place; None if none is.
+        moving: the slot, or retained extent, whose sequence is on its way to another place; None if none is.
         bytes, free_bytes: of the KV of all positions, and of the free ones; 0 where a position's is not known.
         grown, moves, moved_positions, compactions, given_up: since the start, as in `ExtentCounts`.
     """
@@ -115,7 +115,7 @@ class ArenaStatistics:
     largest_gap: int
     promised: int
     extents: int
-    shelves: tuple[Shelved, ...]
+    shelves: tuple[RetainedExtentStatus, ...]
     moving: int | None
     bytes: int
     free_bytes: int
@@ -135,7 +135,7 @@ class Extents:
 
     Args:
         arena: the allocator.
-        records: of the slots, and then of the shelves.
+        records: of the slots, and then of the retained extents.
         slots: how many slots there are.
         changing: returns a slot's record if it may be changed now, and raises if not.
     """
@@ -163,50 +163,52 @@ class Extents:
         return self._arena.free
 
     @property
-    def promised(self) -> int:
+    def reserved(self) -> int:
         """Positions that the sequences of held slots may come to need."""
-        return sum(record.promise for record in self._records if record.owner is not None)
+        return sum(record.reserved for record in self._records if record.owner is not None)
 
     def statistics(self, position_bytes: int = 0) -> ArenaStatistics:
         """Return it as a frozen snapshot, of positions that take so many bytes each."""
         gaps = [gap.capacity for gap in self._arena.gaps()]
         free = sum(gaps)
-        shelves = [shelf for shelf in self._records[self._slots :] if shelf.capacity]
+        retained_extents = [retained for retained in self._records[self._slots :] if retained.capacity]
         return ArenaStatistics(
             positions=self.positions,
             free=free,
             largest_gap=max(gaps, default=0),
-            promised=self.promised,
+            promised=self.reserved,
             extents=sum(record.capacity > 0 for record in self._records),
-            shelves=tuple(Shelved(one.id, len(one.tokens), one.origin, one.capacity) for one in shelves),
+            shelves=tuple(
+                RetainedExtentStatus(one.id, len(one.tokens), one.origin, one.capacity) for one in retained_extents
+            ),
             moving=None if self.moving is None else self.moving.slot,
             bytes=self.positions * position_bytes,
             free_bytes=free * position_bytes,
             **asdict(self.counts),
         )
 
-    def promise(self, positions: int) -> int:
+    def reservation(self, positions: int) -> int:
         """Return what has to be there for a sequence that may come to have so many tokens."""
         return self._arena.rounded(positions)
 
-    def grantable(self, promises: Iterable[int], leaving: Collection[int] = ()) -> int:
-        """Return how many of these, in order, could be granted a slot and kept their promise.
+    def grantable(self, reservations: Iterable[int], leaving: Collection[int] = ()) -> int:
+        """Return how many of these, in order, could be granted a slot and kept their reservation.
 
         Args:
-            promises: in positions.
+            reservations: in positions.
             leaving: slots that are held, and count as free.
         """
         staying = [record for record in self._records if record.owner is not None and record.id not in leaving]
         free, count = self._slots - len(staying), 0
-        left = self.positions - sum(record.promise for record in staying)
-        for positions in promises:
-            left -= self.promise(positions)
+        left = self.positions - sum(record.reserved for record in staying)
+        for positions in reservations:
+            left -= self.reservation(positions)
             if count == free or left < 0:
                 break
             count += 1
         return count
 
-    def is_moving(self, slot: SlotView) -> bool:
+    def is_relocating(self, slot: SlotView) -> bool:
         """Return whether a slot's sequence is on its way to another place."""
         return self.moving is not None and self.moving.slot == slot.id
 
@@ -220,7 +222,7 @@ class Extents:
         self._arena.check_integrity()
         for record in self._records:
             assert record.used <= record.capacity, f"slot {record.id}: {record.used} of {record.capacity} positions"
-        assert self.promised <= self.positions, f"{self.promised} positions are promised, of {self.positions}"
+        assert self.reserved <= self.positions, f"{self.reserved} positions are reserved, of {self.positions}"
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -239,37 +241,37 @@ class Extents:
     def exchange(self, slot: SlotView, other: SlotView) -> None:
         """Let each of two have the other's place in the arena."""
         one, another = self._changing(slot), self._changing(other)
-        assert not self.is_moving(one), f"slot {one.id} is being moved"
-        assert not self.is_moving(another), f"slot {another.id} is being moved"
+        assert not self.is_relocating(one), f"slot {one.id} is being moved"
+        assert not self.is_relocating(another), f"slot {another.id} is being moved"
         self._arena.exchange(one.id, another.id)
 
     def drop(self, slot: SlotView) -> None:
         """Take back all that a slot has: nothing lies there."""
         record = self._changing(slot)
         assert not record.used, f"slot {slot.id} has {record.used} positions in use"
-        assert not self.is_moving(record), f"slot {slot.id} is being moved"
+        assert not self.is_relocating(record), f"slot {slot.id} is being moved"
         self._arena.shrink(record.id, 0)
 
     def fit(self, slot: SlotView, least: int = 0) -> None:
-        """Take back what a slot does not need for its tokens, its promise, and so many positions besides."""
+        """Take back what a slot does not need for its tokens, its reservation, and so many positions besides."""
         record = self._changing(slot)
-        if record.capacity and not self.is_moving(record):
-            promise = 0 if record.owner is None else record.promise
-            self._arena.shrink(record.id, max(record.used, promise, least))
+        if record.capacity and not self.is_relocating(record):
+            reserved = 0 if record.owner is None else record.reserved
+            self._arena.shrink(record.id, max(record.used, reserved, least))
 
-    def plan_move(self, slot: SlotView, least: int, wanted: int, kept: Callable[[int], int]) -> Relocation | None:
+    def plan_relocation(self, slot: SlotView, least: int, wanted: int, kept: Callable[[int], int]) -> Relocation | None:
         """Return the next move with which a slot gets at least so many positions; None if there is none.
 
         `kept` says of each slot up to which position it has something besides its tokens that may not be lost.
         """
         rows = {record.id: max(record.used, kept(record.id)) for record in self._records if record.capacity}
-        return self._arena.plan_move(slot.id, least, wanted, rows)
+        return self._arena.plan_relocation(slot.id, least, wanted, rows)
 
-    def begin_move(self, relocation: Relocation, kept: int, *, wanted_by: SlotView) -> None:
+    def begin_relocation(self, relocation: Relocation, kept: int, *, wanted_by: SlotView) -> None:
         """Begin to move a slot's sequence, with all up to position `kept`, so that another or itself has room."""
         record = self._changing(self._records[relocation.owner])
         assert self.moving is None, f"{relocation} begins, and {self.moving} goes on"
-        self._arena.begin_move(relocation)
+        self._arena.begin_relocation(relocation)
         self.moving = Moving(record.id, record.origin, relocation.target.first, max(record.used, kept))
         self.counts.moves += 1
         self.counts.compactions += wanted_by.id != record.id
@@ -279,7 +281,7 @@ class Extents:
         """Return what is to be copied next of the sequence that is on its way, up to `limit` rows."""
         return [] if self.moving is None else self.moving.pieces(limit)
 
-    def note_moved(self, piece: Relocate) -> None:
+    def note_relocated(self, piece: Relocate) -> None:
         """A piece was copied."""
         self._go_on(piece.rows)
 
@@ -293,7 +295,7 @@ class Extents:
         self.moving = replace(self.moving, failures=self.moving.failures + 1)
         if self.moving.failures < MAX_ATTEMPTS:
             return None
-        self._arena.abandon_move(record.id)
+        self._arena.abandon_relocation(record.id)
         self.moving = None
         return record
 
@@ -310,5 +312,5 @@ class Extents:
         self.counts.moved_positions += rows
         self.moving = replace(self.moving, done=self.moving.done + rows, failures=0)
         if self.moving.done >= self.moving.rows:
-            self._arena.end_move(record.id)
+            self._arena.end_relocation(record.id)
             self.moving = None

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 class SlotsInView:
     """Read-only view of the slot table: nothing here changes it.
 
-    A *place* is a slot, or a shelf: where nobody ever runs, and what somebody left can stay while there is room.
+    A *place* is a slot, or a retained extent: where nobody ever runs, and what somebody left can stay while there is
+    room.
 
     Args:
-        records: of the slots, and then of the shelves.
+        records: of the slots, and then of the retained extents.
         slots: how many slots there are.
         context: the most tokens of one.
         drafts_from_states: the drafter goes on from the target's hidden states.
@@ -48,11 +49,11 @@ class SlotsInView:
 
     @property
     def places(self) -> Sequence[SlotView]:
-        """The slots, and then the shelves."""
+        """The slots, and then the retained extents."""
         return self._records
 
     @property
-    def shelves(self) -> Sequence[SlotView]:
+    def retained_extents(self) -> Sequence[SlotView]:
         """The places that are granted to nobody."""
         return self._records[self._slots :]
 
@@ -119,4 +120,4 @@ class SlotsInView:
         assert len(owners) == len(set(owners)), f"one generation holds two slots: {owners}"
         for slot in self._records:
             slot.check_integrity(self.context)
-        assert all(shelf.owner is None for shelf in self.shelves), "a shelf is held"
+        assert all(retained.owner is None for retained in self.retained_extents), "a retained extent is held"

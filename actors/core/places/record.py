@@ -28,7 +28,7 @@ class SlotRecord:
     rings: Rings | None
     arena: Arena
     owner: GenerationKey | None = None
-    promise: int = 0
+    reserved: int = 0
     session: Session | None = None  # of whoever was last granted it
     last_used: int = 0  # the table's grant count at the last release
     held_until: float = 0.0
@@ -137,4 +137,4 @@ class SlotRecord:
             assert not self.suspect, self
 
 
-_CONTENTS = [one.name for one in fields(SlotRecord) if one.name not in ("id", "rings", "arena", "owner", "promise")]
+_CONTENTS = [one.name for one in fields(SlotRecord) if one.name not in ("id", "rings", "arena", "owner", "reserved")]

@@ -17,7 +17,7 @@ from bench.client.harness.machine import describe_machine, today
 from bench.client.harness.prompts import PromptMaker, TextScale
 from bench.client.harness.targets import open_target, resident_bytes, seen_bytes
 from bench.client.harness.trace import RequestFailed
-from bench.client.harness.turn import Turn, measure_freed, measure_unloaded
+from bench.client.harness.turn import Measurement, measure_freed, measure_unloaded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -143,12 +143,12 @@ async def take_turn(
     doubts.clear()
 
 
-async def prepare_turn(scenario: Scenario, server: Running, plan: Plan, round: int, progress: Progress) -> Turn:
+async def prepare_turn(scenario: Scenario, server: Running, plan: Plan, round: int, progress: Progress) -> Measurement:
     """Make a turn, with prompts of its own, and random moments that are the same for the other targets."""
     drawn = random.Random(f"{plan.seed}/{scenario.name}/{round}/{server.target.name}")
     token_ids = server.client.dialect.token_ids
     scale = await calibrate(server.client, drawn) if token_ids is None else None
-    return Turn(
+    return Measurement(
         client=server.client,
         prompts=PromptMaker(drawn, token_ids, scale),
         rng=random.Random(f"{plan.seed}/{scenario.name}/{round}"),

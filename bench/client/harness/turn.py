@@ -32,7 +32,7 @@ QUICK_PROBES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Measurement:
     """One target's turn.
 
     Attributes:
@@ -68,7 +68,7 @@ class Scenario(Protocol):
     name: ClassVar[str]
     __doc__: str | None
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Run one round on one target and return its figures.
 
         Raises:
@@ -121,13 +121,13 @@ class Freed:
     bounded: bool = False
 
 
-async def measure_unloaded(turn: Turn, probes: int = 5) -> Unloaded:
+async def measure_unloaded(turn: Measurement, probes: int = 5) -> Unloaded:
     """Measure short requests to a server in the state that later measurements are compared with."""
     seconds = [(await turn.client.send(turn.short())).ttft for _ in range(probes)]
     return Unloaded(statistics.median(seconds), max(seconds))
 
 
-async def measure_freed(turn: Turn, unloaded: Unloaded, since: float) -> Freed:
+async def measure_freed(turn: Measurement, unloaded: Unloaded, since: float) -> Freed:
     """Send short requests one by one until they are as quick as `unloaded`; `since` is the time of the hang-up."""
     waits: list[float] = []
     until_free, quick = 0.0, 0
@@ -176,7 +176,7 @@ class Traffic:
             if not await traces[-1].wait_tokens(count):
                 raise RequestFailed("a stream ended before it had begun")
 
-    def begin(self, nursery: trio.Nursery, turn: Turn, spec: Callable[[], RequestSpec]) -> None:
+    def begin(self, nursery: trio.Nursery, turn: Measurement, spec: Callable[[], RequestSpec]) -> None:
         """Start every stream, each with what `spec` returns, again and again."""
         for traces in self._traces:
             nursery.start_soon(_keep_streaming, turn.client, spec(), traces)
@@ -190,7 +190,7 @@ async def _keep_streaming(client: Client, spec: RequestSpec, traces: list[Trace]
 
 @asynccontextmanager
 async def open_traffic(
-    turn: Turn, streams: int, tokens: int, prompt: int = PROBE_TOKENS, fields: Mapping[str, Any] | None = None
+    turn: Measurement, streams: int, tokens: int, prompt: int = PROBE_TOKENS, fields: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Traffic]:
     """Let streams decode while the scope lasts.  They hang up at its end.
 

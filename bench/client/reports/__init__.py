@@ -1,4 +1,4 @@
 """Reports: tables (`report`) and plots (`plots`) of the records that runs have saved.
 
-This room rests on `bench.client.harness.figures` alone; the command line uses it.
+This package rests on `bench.client.harness.figures` alone; the command line uses it.
 """

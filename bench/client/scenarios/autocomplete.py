@@ -13,7 +13,7 @@ from bench.client.harness.trace import Trace
 from bench.client.harness.turn import size
 
 if TYPE_CHECKING:
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 LOOKS = 0.05
 """Seconds between two looks at the slots."""
@@ -44,7 +44,7 @@ class Autocomplete:
     tokens: int = size(64, "Tokens of a completion.")
     chunk: int = size(0, "Prompt tokens of a step, where that is known: what one wastes is told in these, too.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return what the series cost, and how long its last answer took."""
         strokes = max(1, round(self.rate * self.seconds))
         text = turn.prompts.make(self.prompt + strokes)
@@ -72,7 +72,7 @@ class Autocomplete:
         )
         return RequestSpec(typed, self.tokens, fields={"cede": {"supersede": "autocomplete"}}, may_be_cut=True)
 
-    async def _figures(self, turn: Turn, series: _Series) -> list[Figure]:
+    async def _figures(self, turn: Measurement, series: _Series) -> list[Figure]:
         last = series.traces[-1]
         *others, newest = [trace.ended is not None and trace.tokens == self.tokens for trace in series.traces]
         figures = [
@@ -96,13 +96,13 @@ class Autocomplete:
         return figures
 
 
-async def _send(turn: Turn, spec: RequestSpec, trace: Trace, scope: trio.CancelScope) -> None:
+async def _send(turn: Measurement, spec: RequestSpec, trace: Trace, scope: trio.CancelScope) -> None:
     with scope:
         await turn.client.send(spec, trace)
 
 
 async def _look_at_slots(
-    turn: Turn, series: _Series, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
+    turn: Measurement, series: _Series, task_status: trio.TaskStatus[trio.CancelScope] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Count the slots that are in use, now and then, if the server tells of them."""
     with trio.CancelScope() as scope:

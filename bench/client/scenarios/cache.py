@@ -11,7 +11,7 @@ from bench.client.harness.turn import size
 
 if TYPE_CHECKING:
     from bench.client.harness.prompts import Prompt
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Cache:
     suffix: int = size(64, "Tokens by which it is continued.")
     others: int = size(8, "Prompts, as long, that come in between: more than the server has slots.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return time to first token and cached tokens of each of the four prompts."""
         prompt = turn.prompts.make(self.prompt)
         figures = await self._once(turn, prompt, "new")
@@ -35,7 +35,7 @@ class Cache:
             await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))
         return figures + await self._once(turn, prompt, f"after {self.others} others")
 
-    async def _once(self, turn: Turn, prompt: Prompt, case: str) -> list[Figure]:
+    async def _once(self, turn: Measurement, prompt: Prompt, case: str) -> list[Figure]:
         turn.note(case)
         trace = await turn.client.send(RequestSpec(prompt, 1))
         figures = [Figure("time to first token", trace.ttft, "s", Better.LOWER, case)]

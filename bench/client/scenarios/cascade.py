@@ -14,7 +14,7 @@ from bench.client.harness.trace import RequestFailed, Trace
 from bench.client.harness.turn import open_traffic, p50_p99, size
 
 if TYPE_CHECKING:
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 ABANDONED_TOKENS = 16
 """Tokens of responses whose client hangs up."""
@@ -34,7 +34,7 @@ class Cascade:
     queued: int = size(16, "Clients that come while they decode.")
     patience: float = size(0.5, "Seconds after which the last of them has gone.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return how many responses came whole, and the gaps between tokens before and while the others leave."""
         turn.note("decoding")
         traces = [Trace() for _ in range(self.streams)]
@@ -53,7 +53,7 @@ class Cascade:
         beside = [gap for trace in traces for gap in trace.gaps(began, ended)]
         return [Figure("responses that came whole", whole, "", Better.HIGHER), *_gap_figures(beside, alone, "leaving")]
 
-    async def _come_and_go(self, turn: Turn) -> None:
+    async def _come_and_go(self, turn: Measurement) -> None:
         moments = [turn.rng.uniform(0, self.patience) for _ in range(self.queued)]
         async with trio.open_nursery() as leaving:
             for moment in moments:
@@ -73,7 +73,7 @@ class Neighbours:
     seconds: float = size(5.0, "How long to watch the streams alone, and beside the cancels.")
     traffic_tokens: int = size(512, "Tokens of each of the streams' responses.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return median, 99th percentile and its ratio to the median alone, for each of the three."""
         async with open_traffic(turn, self.streams, self.traffic_tokens) as traffic:
             began = trio.current_time()
@@ -95,7 +95,7 @@ class Neighbours:
             Figure("the long prompt's time to first token", read.ttft, "s", Better.LOWER),
         ]
 
-    async def _storm(self, turn: Turn) -> None:
+    async def _storm(self, turn: Measurement) -> None:
         """Send requests at an even pace, whatever becomes of them."""
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
@@ -105,7 +105,7 @@ class Neighbours:
                 nursery.start_soon(_leave, turn, spec, turn.rng.uniform(0, self.hold))
 
 
-async def _send_or_fail(turn: Turn, spec: RequestSpec, trace: Trace) -> None:
+async def _send_or_fail(turn: Measurement, spec: RequestSpec, trace: Trace) -> None:
     """Send a request.  A failure shows in the trace, which then has no end, and is counted there."""
     try:
         await turn.client.send(spec, trace)
@@ -113,7 +113,7 @@ async def _send_or_fail(turn: Turn, spec: RequestSpec, trace: Trace) -> None:
         turn.note(f"a stream broke off: {error}")
 
 
-async def _leave(turn: Turn, spec: RequestSpec, after: float) -> None:
+async def _leave(turn: Measurement, spec: RequestSpec, after: float) -> None:
     """Send a request and hang up.  A refusal (a full queue) is no failure here."""
     try:
         await hang_up(turn.client, spec, after=after)

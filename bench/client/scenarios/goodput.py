@@ -16,7 +16,7 @@ from bench.client.harness.turn import size
 if TYPE_CHECKING:
     import random
 
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Goodput:
             at += rng.expovariate(self.rate)
         return drawn
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return useful tokens per second, the share of clients that stayed and were served, and their waits."""
         visits, outcome = self.visits(turn.rng), Outcome()
         if not visits:
@@ -100,7 +100,7 @@ class Goodput:
                     nursery.start_soon(self._visit, turn, visit, outcome)
         return self._figures(visits, outcome, trio.current_time() - began - visits[0].at)
 
-    async def _visit(self, turn: Turn, visit: Visit, outcome: Outcome) -> None:
+    async def _visit(self, turn: Measurement, visit: Visit, outcome: Outcome) -> None:
         spec = RequestSpec(turn.prompts.make(visit.prompt), self.tokens, stream=visit.stream)
         try:
             if visit.leaves_after is not None:

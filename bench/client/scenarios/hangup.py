@@ -15,7 +15,7 @@ from runtime.units import counted
 if TYPE_CHECKING:
     from bench.client.harness.prompts import Prompt
     from bench.client.harness.trace import Trace
-    from bench.client.harness.turn import Turn, Unloaded
+    from bench.client.harness.turn import Measurement, Unloaded
 
 ABANDONED_TOKENS = 16
 """Tokens of responses whose client hangs up."""
@@ -37,7 +37,7 @@ class Hangup:
     beside: tuple[int, ...] = size((0, 1), "Streams that decode meanwhile.")
     traffic_tokens: int = size(512, "Tokens of each of their responses.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return figures for each combination."""
         turn.note("the whole prompt")
         whole = (await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))).ttft
@@ -52,7 +52,9 @@ class Hangup:
                     figures += await self._once(turn, unloaded, whole * self.moment, streaming, case)
         return figures
 
-    async def _once(self, turn: Turn, unloaded: Unloaded, after: float, streaming: bool, case: str) -> list[Figure]:
+    async def _once(
+        self, turn: Measurement, unloaded: Unloaded, after: float, streaming: bool, case: str
+    ) -> list[Figure]:
         spec = RequestSpec(turn.prompts.make(self.prompt), ABANDONED_TOKENS, stream=streaming)
         trace = await hang_up(turn.client, spec, after=after)
         _check_in_prefill(trace)
@@ -81,7 +83,7 @@ class Retry:
     moment: float = size(0.6, "When to hang up: this share of the time that the prompt takes.")
     tokens: int = size(8, "Tokens of the response to read before the second hang-up.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return figures for both moments."""
         turn.note("the whole prompt")
         whole = (await turn.client.send(RequestSpec(turn.prompts.make(self.prompt), 1))).ttft
@@ -97,7 +99,7 @@ class Retry:
         return figures + await self._again(turn, prompt, left, self.prompt, whole, "in the response")
 
     async def _again(
-        self, turn: Turn, prompt: Prompt, left: Trace, computed: float, whole: float, case: str
+        self, turn: Measurement, prompt: Prompt, left: Trace, computed: float, whole: float, case: str
     ) -> list[Figure]:
         trace = await turn.client.send(RequestSpec(turn.prompts.extend(prompt), 1))
         if receipt := await turn.client.receipt(left):

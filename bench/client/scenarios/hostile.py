@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from bench.client.attacks.sending import Action
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 MEMORY_SECONDS = 0.05
 """Seconds between two looks at the server's memory."""
@@ -88,7 +88,7 @@ class Hostile:
     seconds: float = size(3.0, "How long to watch the neighbour alone.")
     most: float = size(40.0, "Seconds after which an attack is broken off.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return figures for each attack, and the share of attacks that were withstood."""
         chosen = chosen_attacks(self.attacks)
         unloaded = await measure_unloaded(turn)
@@ -111,10 +111,10 @@ class Hostile:
                 await measure_freed(turn, unloaded, trio.current_time())
         return [*figures, Figure("withstood, of all", withstood / len(chosen), "", Better.HIGHER)]
 
-    def _target(self, turn: Turn) -> AttackTarget:
+    def _target(self, turn: Measurement) -> AttackTarget:
         return AttackTarget(turn.client, self.scale, self.tokens, self.pause)
 
-    async def _carry_out(self, turn: Turn, target: AttackTarget, action: Action, name: str) -> Impact:
+    async def _carry_out(self, turn: Measurement, target: AttackTarget, action: Action, name: str) -> Impact:
         """Carry out an action, which was made beforehand, beside a neighbour, and measure its impact."""
         turn.note(name)
         impact = Impact(answers=target.answers)
@@ -175,7 +175,7 @@ async def _pulse(impact: Impact) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _memory_watch(turn: Turn, impact: Impact, before: int | None) -> AsyncIterator[None]:
+async def _memory_watch(turn: Measurement, impact: Impact, before: int | None) -> AsyncIterator[None]:
     async def watch(before: int) -> None:
         while True:
             impact.growth = max(impact.growth or 0, (turn.memory() or 0) - before)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.client.harness.trace import Trace
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 ROOM = 0.9
 """The share of a model's context that a prompt may take."""
@@ -35,7 +35,7 @@ class Impatience:
     attempts: int = size(4, "How often the client hangs up.")
     patience: float = size(0.25, "When it does: after this share of the time that such a prompt takes.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return what each attempt found, and the time of the one that waits."""
         length = await self._length(turn)
         turn.note("the whole prompt")
@@ -56,7 +56,7 @@ class Impatience:
         waited = Figure("of the time of the whole prompt", last.ttft / whole, "", Better.LOWER, "at last")
         return [*figures, _attempts(len(hung_up) + 1), waited]
 
-    async def _left(self, turn: Turn, hung_up: Sequence[Trace], length: int) -> list[Figure]:
+    async def _left(self, turn: Measurement, hung_up: Sequence[Trace], length: int) -> list[Figure]:
         """Return what each attempt had to read, by receipts that are there once a later one has ended."""
         receipts = [await turn.client.receipt(trace) for trace in hung_up]
         return [
@@ -65,7 +65,7 @@ class Impatience:
             if receipt is not None
         ]
 
-    async def _length(self, turn: Turn) -> int:
+    async def _length(self, turn: Measurement) -> int:
         """Return the tokens of the prompt: fewer where the server says that its context is too small."""
         models = (await turn.client.get("/v1/models") or {}).get("data") or [{}]
         context = models[0].get("max_model_len") or (models[0].get("meta") or {}).get("n_ctx")

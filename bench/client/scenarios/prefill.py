@@ -10,7 +10,7 @@ from bench.client.harness.figures import Better, Figure
 from bench.client.harness.turn import size
 
 if TYPE_CHECKING:
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Prefill:
 
     lengths: tuple[int, ...] = size((512, 2048, 8192), "Tokens of the prompts.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return two figures for each length."""
         figures = []
         for length in self.lengths:
@@ -45,7 +45,7 @@ class Depth:
     depths: tuple[int, ...] = size((0, 1024, 4096), "Tokens that precede the response.")
     tokens: int = size(64, "Tokens of the response.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return one figure for each depth.  The time of the prompt does not count."""
         figures = []
         for depth in self.depths:

@@ -14,7 +14,7 @@ from bench.client.harness.trace import RequestFailed, Trace
 from bench.client.harness.turn import open_traffic, p50_p99, size
 
 if TYPE_CHECKING:
-    from bench.client.harness.turn import Traffic, Turn
+    from bench.client.harness.turn import Measurement, Traffic
 
 FIRST, LAST = -10, 10
 """`priority` of the interactive client and of the others: the lower goes first, as in vLLM."""
@@ -69,7 +69,7 @@ class Priorities:
     every: float = size(5.0, "Seconds from one of its requests to the next.")
     requests: int = size(6, "How many it sends beside the others.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return the client's waits, what the others lose, and what it takes to make room."""
         idle = await self._measure_idle(turn)
         turn.note("the others begin")
@@ -86,10 +86,10 @@ class Priorities:
             *_making_room(others, beside, idle),
         ]
 
-    def _spec(self, turn: Turn) -> RequestSpec:
+    def _spec(self, turn: Measurement) -> RequestSpec:
         return RequestSpec(turn.prompts.make(self.prompt), self.tokens, fields={"priority": FIRST})
 
-    async def _measure_idle(self, turn: Turn) -> _Idle:
+    async def _measure_idle(self, turn: Measurement) -> _Idle:
         turn.note("idle")
         traces = [await turn.client.send(self._spec(turn)) for _ in range(self.requests)]
         read = await turn.client.send(RequestSpec(turn.prompts.make(self.depth), 1))
@@ -99,7 +99,7 @@ class Priorities:
             reading=read.ttft,
         )
 
-    async def _come_again(self, turn: Turn) -> _Beside:
+    async def _come_again(self, turn: Measurement) -> _Beside:
         """Send the client's requests at an even pace, whatever becomes of them, and wait for the last one's end."""
         beside = _Beside(began=trio.current_time())
         async with trio.open_nursery() as nursery:
@@ -113,7 +113,7 @@ class Priorities:
         return beside
 
 
-async def _watch(turn: Turn, seconds: float) -> tuple[float, float]:
+async def _watch(turn: Measurement, seconds: float) -> tuple[float, float]:
     """Leave the streams alone for so long, and return from when to when that was."""
     turn.note("the others alone")
     began = trio.current_time()
@@ -121,7 +121,7 @@ async def _watch(turn: Turn, seconds: float) -> tuple[float, float]:
     return began, trio.current_time()
 
 
-async def _send(turn: Turn, spec: RequestSpec, trace: Trace) -> None:
+async def _send(turn: Measurement, spec: RequestSpec, trace: Trace) -> None:
     """Send a request and wait for its end, but no longer than the turn's limit."""
     with trio.move_on_after(turn.limit):
         await turn.client.send(spec, trace)
@@ -132,7 +132,7 @@ def _seconds(trace: Trace) -> float:
     return trace.ended - trace.started
 
 
-def _waits(turn: Turn, beside: _Beside, idle: _Idle, step: float) -> list[Figure]:
+def _waits(turn: Measurement, beside: _Beside, idle: _Idle, step: float) -> list[Figure]:
     """The client's times to the first token: one that never came is as long as it was waited for."""
     waits = [trace.ttft if trace.arrivals else turn.limit for trace in beside.traces]
     bounded = not all(trace.arrivals for trace in beside.traces)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 UNFILTERED = {"top_k": 0, "top_p": 1, "min_p": 0}
 
@@ -35,7 +35,7 @@ class Sampling:
     top_k: int = size(40, "Of those that are filtered.")
     top_p: float = size(0.95, "Of those that are filtered.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return figures for each number of streams."""
         figures = []
         for streams in self.streams:
@@ -69,7 +69,7 @@ class Sampling:
         by %= len(ways)
         return ways[by:] + ways[:by]
 
-    async def _together(self, turn: Turn, streams: int, fields: Mapping[str, Any]) -> float:
+    async def _together(self, turn: Measurement, streams: int, fields: Mapping[str, Any]) -> float:
         """Return the tokens per second of all streams, each from its first token to its last."""
         own = dict(turn.client.dialect.without_speculation) | dict(fields)
         specs = [RequestSpec(turn.prompts.make(self.prompt), self.tokens, fields=own) for _ in range(streams)]

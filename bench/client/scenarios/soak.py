@@ -14,7 +14,7 @@ from bench.client.harness.trace import RequestFailed, Trace
 from bench.client.harness.turn import send_all, size
 
 if TYPE_CHECKING:
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Soak:
     tokens: int = size(64, "Tokens of the longest response.")
     patience: float = size(3.0, "Seconds after which the last of those that hang up has done so.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return rates, failures, and the last quarter against the first."""
         seen = Seen()
         canary = RequestSpec(turn.prompts.make(32), self.tokens)
@@ -69,14 +69,14 @@ class Soak:
             raise RequestFailed("no response came; take more --seconds")
         return self._figures(seen, began)
 
-    async def _watch(self, turn: Turn, canary: RequestSpec, answer: str, seen: Seen) -> None:
+    async def _watch(self, turn: Measurement, canary: RequestSpec, answer: str, seen: Seen) -> None:
         while True:
             trace = await self._try(turn, canary, seen)
             if trace.ended is not None:
                 seen.compared += 1
                 seen.agreeing += trace.text == answer
 
-    async def _live(self, turn: Turn, seen: Seen) -> None:
+    async def _live(self, turn: Measurement, seen: Seen) -> None:
         """Be one client: send requests of random size, hang up on a third of them, and retry half of those."""
         while True:
             turn.note(f"{len(seen.waits)} responses, {seen.hang_ups} hang-ups, {len(seen.failures)} failures")
@@ -90,7 +90,7 @@ class Soak:
                     continue
             await self._try(turn, spec, seen)
 
-    async def _try(self, turn: Turn, spec: RequestSpec, seen: Seen, after: float = float("inf")) -> Trace:
+    async def _try(self, turn: Measurement, spec: RequestSpec, seen: Seen, after: float = float("inf")) -> Trace:
         try:
             trace = await hang_up(turn.client, spec, after=after)
         except RequestFailed as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from bench.client.harness.trace import Trace
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Speculate:
     streams: tuple[int, ...] = size((1, 4), "Streams at a time.")
     tokens: int = size(128, "Tokens of each response.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return figures for each number of streams."""
         figures = []
         for streams in self.streams:
@@ -53,14 +53,14 @@ class Speculate:
             ]
         return figures
 
-    async def _together(self, turn: Turn, streams: int, fields: Mapping[str, Any]) -> tuple[float, list[Trace]]:
+    async def _together(self, turn: Measurement, streams: int, fields: Mapping[str, Any]) -> tuple[float, list[Trace]]:
         """Return the tokens per second of all streams, each from its first token to its last, and their traces."""
         specs = [RequestSpec(prompt, self.tokens, fields=fields) for prompt in _prompts(turn, streams)]
         traces = await send_all(turn.client, specs)
         return sum(trace.decode_rate for trace in traces), traces
 
 
-def _prompts(turn: Turn, streams: int) -> list[str]:
+def _prompts(turn: Measurement, streams: int) -> list[str]:
     return [code_prompt(100 * turn.round + number) for number in range(streams)]
 
 

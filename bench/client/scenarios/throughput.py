@@ -13,7 +13,7 @@ from bench.client.harness.turn import send_all, size
 from runtime.units import counted
 
 if TYPE_CHECKING:
-    from bench.client.harness.turn import Turn
+    from bench.client.harness.turn import Measurement
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Throughput:
     prompt: int = size(16, "Tokens of each prompt.")
     tokens: int = size(128, "Tokens of each response.")
 
-    async def measure(self, turn: Turn) -> list[Figure]:
+    async def measure(self, turn: Measurement) -> list[Figure]:
         """Return one figure for each number of streams."""
         return [await self._together(turn, streams) for streams in self.streams]
 
-    async def _together(self, turn: Turn, streams: int) -> Figure:
+    async def _together(self, turn: Measurement, streams: int) -> Figure:
         case = counted(streams, "stream")
         turn.note(case)
         specs = [RequestSpec(turn.prompts.make(self.prompt), self.tokens) for _ in range(streams)]

@@ -1,4 +1,4 @@
-"""A profile of one thread, added up by who has the code: a library, or one of cede's rooms."""
+"""A profile of one thread, added up by who has the code: a library, or one of cede's packages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def profiled() -> Iterator[cProfile.Profile]:
 
 
 def owner(function: Function) -> str:
-    """Return who has a function: one of cede's rooms, such as `web/http`, a library, or `python`."""
+    """Return who has a function: one of cede's packages, such as `web/http`, a library, or `python`."""
     path = Path(function[0])
     if path.is_relative_to(ROOT):
         return "/".join(path.relative_to(ROOT).parts[:2])

@@ -134,14 +134,14 @@ def grammars(number: int) -> Made:
     return Made((compiler, made))
 
 
-def leftovers(number: int) -> Made:
+def salvaged_tokens(number: int) -> Made:
     """Leave blocks that nobody was served yet."""
-    from actors.kv.leftovers import Leftovers
+    from actors.kv.salvaged_tokens import SalvagedTokens
     from runtime.kv.blocks import BLOCK_TOKENS
     from runtime.kv.token_chain import TokenChain
     from runtime.ownership import TaskOwner
 
-    left, chain = Leftovers(TaskOwner()), TokenChain(b"root")
+    left, chain = SalvagedTokens(TaskOwner()), TokenChain(b"root")
     chain.extend(range(number * BLOCK_TOKENS))
     left.leave(chain, [(0, number * BLOCK_TOKENS)])
     return Made(left)
@@ -162,7 +162,7 @@ KINDS: dict[str, tuple[Callable[[int], Made], int]] = {
     "kept answers, without their requests": (kept_logs, 10_000),
     "KV blocks in memory": (ram_blocks, 1000),
     "compiled grammars (at most 32)": (grammars, 16),
-    "leftovers (at most 16,384)": (leftovers, 16_384),
+    "salvaged tokens (at most 16,384)": (salvaged_tokens, 16_384),
     "events for a recording (at most 65,536)": (recorded, 65_536),
 }
 """How each kind is made, and how many are."""

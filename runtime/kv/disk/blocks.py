@@ -219,9 +219,9 @@ class DiskBlocks:
         """Make room for `need` bytes; False if that takes more than there is, or a block that the newcomer needs."""
         while True:
             with self._files:
-                has_room, victim = self._index.make_room(need, parent)
+                has_space, victim = self._index.make_space(need, parent)
                 if victim is None:
-                    return has_room
+                    return has_space
                 remove(self._folder, victim)
 
     def _reject(self, key: BlockKey, entry: IndexEntry, bad: BadBlockFile) -> None:

@@ -126,7 +126,7 @@ class DiskIndex:
             self._index.add(key, entry)
             return True
 
-    def make_room(self, need: int, parent: BlockKey | None) -> tuple[bool, str | None]:
+    def make_space(self, need: int, parent: BlockKey | None) -> tuple[bool, str | None]:
         """Take out one block if that is needed for `need` bytes more.
 
         Neither the newcomer's `parent` is taken out, nor, if that was refused just now, any other: it may descend from

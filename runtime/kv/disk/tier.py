@@ -74,7 +74,7 @@ def open_disk_tier(
     dtype: torch.dtype,
     budget: int,
     queue_blocks: int = QUEUE_BLOCKS,
-    has_room: Callable[[], object] = lambda: None,
+    has_space: Callable[[], object] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
     open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
     part: tuple[int, ...] | None = None,
@@ -92,7 +92,7 @@ def open_disk_tier(
         dtype: of it.
         budget: bytes of this model's files; other models' lie beside them, untouched.
         queue_blocks: that may wait in memory to be written.
-        has_room: called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.
+        has_space: called on the writer's thread when blocks were refused, by the disk too, and the queue is half empty.
         clock: seconds.
         open_blocks: puts another kind of disk in place of the real one; as `DiskBlocks`.
         part: the shape of a block's tensor without the rows of layers with rings; None where there are no such layers.
@@ -109,7 +109,7 @@ def open_disk_tier(
         except OSError as error:
             raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
         queue = WriteQueue(blocks, queue_blocks, clock)
-        writer = DiskWriter(blocks, queue, has_room)
+        writer = DiskWriter(blocks, queue, has_space)
         writer.start()
         try:
             yield DiskTier(blocks, queue, owner or TaskOwner())

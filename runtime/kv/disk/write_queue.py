@@ -64,7 +64,7 @@ class WriteQueue:
         self._closing = False
         self._resume_at: float | None = None  # set while writing is suspended
         self._pause = RETRY_SECONDS
-        self._lent = self._dropped = self._struck = self._write_errors = 0
+        self._lent = self._dropped = self._invalidated = self._write_errors = 0
 
     # --- for whoever hands in, asks and drops -----------------------------------------------------------------------
 
@@ -107,15 +107,15 @@ class WriteQueue:
     def drop(self, keys: Collection[BlockKey]) -> None:
         """Let blocks be gone at once and for good, be they on disk, queued or being written."""
         with self._lock:
-            struck = self._held(keys)
+            invalidated = self._held(keys)
             if self._writing is not None and not self._unwanted:  # else it stays so, though it may be queued again
-                self._unwanted = self._writing.key in struck
-            for key in struck:
+                self._unwanted = self._writing.key in invalidated
+            for key in invalidated:
                 self._queue.pop(key, None)
-            self._blocks.forget(struck)
-            self._blocks.losses.note(struck)
-            self._struck += len(struck)
-            self._removal_due = self._removal_due or bool(struck)
+            self._blocks.forget(invalidated)
+            self._blocks.losses.note(invalidated)
+            self._invalidated += len(invalidated)
+            self._removal_due = self._removal_due or bool(invalidated)
             self._work.notify()
 
     def note_use(self) -> None:
@@ -159,7 +159,7 @@ class WriteQueue:
                 queued=self._unwritten(),
                 lent=self._lent,
                 dropped=self._dropped,
-                struck=self._struck,
+                struck=self._invalidated,
                 write_errors=self._write_errors,
                 suspended=self._resume_at is not None,
             )
@@ -210,7 +210,7 @@ class WriteQueue:
             self._pause = min(2 * self._pause, MAX_RETRY_SECONDS)
             return first
 
-    def note_room(self) -> None:
+    def note_space(self) -> None:
         """Files were removed: a disk that refused a write may be tried again at once."""
         with self._lock:
             if self._resume_at is not None:
@@ -223,10 +223,10 @@ class WriteQueue:
             self._writing = None
             self._blocks.losses.note(set(in_hand) - self._held(in_hand))
             self._busy = False
-            has_room = self._has_refused and 2 * len(self._queue) <= self.limit
-            self._has_refused = self._has_refused and not has_room
+            has_space = self._has_refused and 2 * len(self._queue) <= self.limit
+            self._has_refused = self._has_refused and not has_space
             self._idle.notify_all()
-            return has_room
+            return has_space
 
     # --- `_lock` is held --------------------------------------------------------------------------------------------
 

@@ -28,13 +28,13 @@ class DiskWriter:
 
     Args:
         blocks, queue: the tier's.
-        has_room: called on the writer's thread when blocks were refused, and there is room again.
+        has_space: called on the writer's thread when blocks were refused, and there is room again.
     """
 
-    def __init__(self, blocks: DiskBlocks, queue: WriteQueue, has_room: Callable[[], object]) -> None:
+    def __init__(self, blocks: DiskBlocks, queue: WriteQueue, has_space: Callable[[], object]) -> None:
         self._blocks = blocks
         self._queue = queue
-        self._has_room = has_room
+        self._has_space = has_space
         self._removal_fails = False
         self._folder: ExitStack | None = None  # what a writer that outlives its tier keeps open, the lock too
         self._thread = threading.Thread(target=self._run, name="kv-disk-writer", daemon=True)
@@ -63,7 +63,7 @@ class DiskWriter:
             if job.block is not None:
                 self._write(job.block)
             if self._queue.finish():
-                self._has_room()
+                self._has_space()
         self._remove_dropped()
         self._blocks.write_stamps()
 
@@ -77,7 +77,7 @@ class DiskWriter:
             return
         self._removal_fails = False
         if removed:
-            self._queue.note_room()
+            self._queue.note_space()
 
     def _write(self, block: Block) -> None:
         try:

@@ -39,7 +39,7 @@ def begin(server: Server, priority: int = 0, **cede: Any) -> http.client.HTTPCon
     return connection
 
 
-def test_it_shows_who_is_parked(chromium: Chromium, tmp_path: Path) -> None:
+def test_it_shows_who_is_preempted(chromium: Chromium, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(SLOW)
 
@@ -50,11 +50,11 @@ def test_it_shows_who_is_parked(chromium: Chromium, tmp_path: Path) -> None:
             with closing(begin(server)):
                 expect(page.get_by_role("group", name="Requests").get_by_text("in slot 0")).to_be_visible()
                 with closing(begin(server, priority=-10)):
-                    expect(page.get_by_text("is parked, until a slot is free for it")).to_be_visible()
-                    expect(page.locator('.extent.idle[title^="Shelf 1: "]')).to_be_visible()
-                    (shelf,) = server.get("/v1/statistics")["manager"]["arena"]["shelves"]
-                    assert shelf["tokens"] > 0
-                expect(page.get_by_text("parked once, ")).to_be_visible()
+                    expect(page.get_by_text("is preempted, until a slot is free for it")).to_be_visible()
+                    expect(page.locator('.extent.idle[title^="Retained extent 1: "]')).to_be_visible()
+                    (retained,) = server.get("/v1/statistics")["manager"]["arena"]["shelves"]
+                    assert retained["tokens"] > 0
+                expect(page.get_by_text("preempted once, ")).to_be_visible()
             wait_for(lambda: not server.requests(), "the end")
 
     chromium.visit(look)

@@ -25,7 +25,7 @@ from tests.live.fork_server import ForkedServer, run_forked
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.process.piped import PipedServer, fill
 from tests.live.server import COMPLETIONS, Server, wait_for
-from web.fittings import Fittings
+from web.hooks import ServerHooks
 from web.storage import store
 from web.storage.database import ObjectDatabase
 
@@ -68,7 +68,7 @@ def _run(arguments: tuple[str, ...], environment: Mapping[str, str], out: Path, 
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "ObjectDatabase", Database)
-        patch.setattr(Fittings, "disk_blocks", Blocks)
+        patch.setattr(ServerHooks, "disk_blocks", Blocks)
         run_forked(arguments, environment, out, log, gate)
 
 

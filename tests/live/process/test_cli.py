@@ -215,7 +215,7 @@ import gc
 import web.server
 from web.commands.main import main
 
-async def run_server(options, sockets, *, progress, announce, fittings):
+async def run_server(options, sockets, *, progress, announce, hooks):
     announce("http://nowhere")
     print("small:", len(gc.get_objects()) < 5000 < gc.get_freeze_count())
 

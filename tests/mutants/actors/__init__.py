@@ -1,1 +1,1 @@
-"""Bad edits of the engine's rooms above the slot manager."""
+"""Bad edits of the engine's packages above the slot manager."""

@@ -31,10 +31,10 @@ MUTANTS = (
     Mutant(
         "the less important generate before each piece of KV that makes way for a better prompt",
         "actors/manager/step_planner.py",
-        "if has_moved and self._awaits_copies(record)",
+        "if has_transferred and self._awaits_copies(record)",
         "if False",
         (
-            "tests/scenarios/parking/test_copying.py::"
+            "tests/scenarios/preemption/test_copying.py::"
             "test_while_it_is_copied_the_less_important_generate_after_every_third_piece_only",
         ),
     ),

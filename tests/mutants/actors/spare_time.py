@@ -39,7 +39,7 @@ MUTANTS = (
     Mutant(
         "who ends a warm request does not wait for the slot that it leaves",
         ADMISSION,
-        "not self._queue or self._is_made_way():",
+        "not self._queue or self._waits_for_warm():",
         "not self._queue:",
         (f"{UNIT}::test_anybody_elses_work_ends_it_within_a_layer_and_has_the_slot_that_it_leaves",),
     ),

@@ -1,10 +1,10 @@
-"""Bad edits of the arena of KV: who is given which place, what is promised, what is copied when a sequence moves."""
+"""Bad edits of the arena of KV: who is given which place, what is reserved, what is copied when a sequence moves."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-ARENA, EXTENTS, ROOM = "runtime/kv/arena.py", "actors/core/places/extents.py", "actors/kv/room.py"
+ARENA, EXTENTS, ROOM = "runtime/kv/arena.py", "actors/core/places/extents.py", "actors/kv/capacity.py"
 UNIT = "tests/unit/runtime/kv/test_arena.py"
 PLACES = "tests/unit/actors/core/places/test_extents.py"
 SCENARIOS = "tests/scenarios/arena"
@@ -64,7 +64,7 @@ MUTANTS = (
         "a piece that could not be copied counts as copied",
         ROOM,
         "                return self._extents.note_failed()\n",
-        "                self._extents.note_moved(piece)\n                return None\n",
+        "                self._extents.note_relocated(piece)\n                return None\n",
         (SCENARIOS,),
     ),
     Mutant(
@@ -84,15 +84,15 @@ MUTANTS = (
     Mutant(
         "a sequence has rows in a step while it is on its way",
         "actors/manager/step_planner.py",
-        "        if self._table.extents.is_moving(record.slot):\n            return None\n",
+        "        if self._table.extents.is_relocating(record.slot):\n            return None\n",
         "",
         (SCENARIOS,),
     ),
     Mutant(
         "a move leaves behind what is still to be copied out of its slot",
         ROOM,
-        "            self._extents.begin_move(move, self._kept(move.owner), wanted_by=record.slot)\n",
-        "            self._extents.begin_move(move, 0, wanted_by=record.slot)\n",
+        "            self._extents.begin_relocation(relocation, self._kept(relocation.owner), wanted_by=record.slot)\n",
+        "            self._extents.begin_relocation(relocation, 0, wanted_by=record.slot)\n",
         (SCENARIOS,),
     ),
     Mutant(
@@ -107,11 +107,11 @@ MUTANTS = (
         ROOM,
         "                if self._extents.moving is not None:\n                    break\n",
         "                break\n",
-        ("tests/unit/actors/kv/test_room.py",),
+        ("tests/unit/actors/kv/test_capacity.py",),
     ),
     Mutant(
         "nobody is told that what waited in wanted room is kept already",
-        "actors/kv/mover.py",
+        "actors/kv/transfers.py",
         "            return len(self._cache.waiting) < waiting  # whose room may be what somebody waits for\n",
         "            return False\n",
         (f"{SCENARIOS}/test_arena.py",),
@@ -119,15 +119,15 @@ MUTANTS = (
     Mutant(
         "room that a release has given back is given back again, from whoever has it",
         EXTENTS,
-        "        if record.capacity and not self.is_moving(record):\n"
-        "            promise = 0 if record.owner is None else record.promise\n",
-        "        if record.capacity:\n            promise = 0 if record.owner is None else record.promise\n",
+        "        if record.capacity and not self.is_relocating(record):\n"
+        "            reserved = 0 if record.owner is None else record.reserved\n",
+        "        if record.capacity:\n            reserved = 0 if record.owner is None else record.reserved\n",
         (PLACES,),
     ),
     Mutant(
-        "a promise counts only as far as there is room for it already",
+        "a reservation counts only as far as there is room for it already",
         EXTENTS,
-        "        return sum(record.promise for record in self._records if record.owner is not None)\n",
+        "        return sum(record.reserved for record in self._records if record.owner is not None)\n",
         "        return sum(record.capacity for record in self._records if record.owner is not None)\n",
         (PLACES,),
     ),
@@ -147,14 +147,14 @@ MUTANTS = (
     ),
     Mutant(
         "a prefix is copied from a sequence that is on its way",
-        "actors/kv/moves.py",
-        "        if self._table.extents.is_moving(source):\n            return None\n",
+        "actors/kv/transfer_planner.py",
+        "        if self._table.extents.is_relocating(source):\n            return None\n",
         "",
         (f"{MOVING}::test_its_prefix_is_not_copied",),
     ),
     Mutant(
         "blocks are copied out of a sequence that is on its way",
-        "actors/kv/mover.py",
+        "actors/kv/transfers.py",
         "if moving is None or place.id != moving.slot}",
         "if moving is None or place.id >= 0}",
         (f"{MOVING}::test_blocks_are_not_copied_out_of_it",),

@@ -1,4 +1,4 @@
-"""Bad edits of KV outside the slots: what is restored, copied, saved, struck and dropped."""
+"""Bad edits of KV outside the slots: what is restored, copied, saved, invalidated and dropped."""
 
 from __future__ import annotations
 
@@ -7,57 +7,57 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     Mutant(
         "a cached block stays after it failed (seed 4)",
-        "actors/kv/verdicts.py",
+        "actors/kv/invalidation.py",
         "        dropped = self._drop(set(keys))\n",
         "        dropped = 0\n",
         ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(
         "what was computed on a lie and displaced is kept after an audit has found it",
-        "actors/kv/verdicts.py",
+        "actors/kv/invalidation.py",
         "        self._waiting.forget_what_stands_on(wrong)\n",
         "",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
         "what was found wrong on its way out of a slot is kept",
-        "actors/kv/mover.py",
+        "actors/kv/transfers.py",
         "            if slot is not None:  # else what it stands on was found wrong meanwhile\n",
         "            if True:\n",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
         "what was computed on a lie and kept outlives it",
-        "actors/kv/verdicts.py",
+        "actors/kv/invalidation.py",
         "self._drop(severed(self._tiers.parents(), self._roots, wrong))",
         "self._drop(set(wrong))",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
         "a restored block stands on no ancestor of its",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "_places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first),",
         "_places(keys, command.first),",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(
-        "who strikes waits for the disk",
+        "who invalidations waits for the disk",
         "runtime/kv/disk/write_queue.py",
-        "            self._blocks.forget(struck)\n",
-        "            self._blocks.forget(struck)\n            self._blocks.remove_forgotten()\n",
+        "            self._blocks.forget(invalidated)\n",
+        "            self._blocks.forget(invalidated)\n            self._blocks.remove_forgotten()\n",
         ("tests/unit/runtime/kv/disk/test_tier_drops.py",),
     ),
     Mutant(
-        "a block that is struck while its file gets its name is there",
+        "a block that is invalidated while its file gets its name is there",
         "runtime/kv/disk/index.py",
         "            if self._naming != key:\n",
         "            if False:\n",
         ("tests/unit/runtime/kv/disk/test_tier_drops.py",),
     ),
     Mutant(
-        "a block that was struck while it was fetched comes back",
+        "a block that was invalidated while it was fetched comes back",
         "actors/kv/prefix_cache.py",
-        "        if fetched.alarms != self.verdicts.alarms:\n",
+        "        if fetched.alarms != self.invalidation.alarms:\n",
         "        if False:\n",
         ("tests/scenarios/kv/test_unusable_kv.py", "tests/scenarios/kv/test_failing_sources.py"),
     ),
@@ -98,14 +98,14 @@ MUTANTS = (
     ),
     Mutant(
         "a prefix is copied without asking whether it is still there (seed 5)",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "        if not self._has_prefix(record, command):\n",
         "        if False:\n",
         ("tests/scenarios/kv/test_failing_sources.py",),
     ),
     Mutant(
         "what is copied leaves its trial behind",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "                tuple(source.trial),\n",
         "                (),\n",
         ("tests/scenarios/kv/test_unusable_kv.py",),
@@ -134,7 +134,7 @@ MUTANTS = (
     Mutant(
         "an idle engine does not hear that the disk has room again",
         "actors/manager/slot_manager.py",
-        "            self.cache.wake = partial(self._mailbox.post, DiskHasRoom())\n",
+        "            self.cache.wake = partial(self._mailbox.post, DiskHasSpace())\n",
         "            self.cache.wake = lambda: None\n",
         ("tests/scenarios/kv/test_ownership.py",),
     ),

@@ -28,7 +28,7 @@ MUTANTS = (
     ),
     Mutant(
         "a copy's source is not asked again whether its ring still has the end",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "command.end == source.branch_point(command.end) >= source.least\n",
         "command.end == source.branch_point(command.end)\n",
         ("tests/scenarios/kv/test_windows.py",),
@@ -42,14 +42,14 @@ MUTANTS = (
     ),
     Mutant(
         "a prefix is restored whose end is of blocks without windows",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "        return filled if self._fills(record, filled, end) else None\n",
         "        return min(filled, record.length)\n",
         ("tests/scenarios/kv/test_windows.py",),
     ),
     Mutant(
         "what was restored can be trimmed to lengths whose windows were not",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "        return rings.least_length_from(filled, end)\n",
         "        return rings.least_length(end)\n",
         ("tests/scenarios/kv/test_windows.py",),
@@ -63,16 +63,16 @@ MUTANTS = (
     ),
     Mutant(
         "a piece that brings no windows makes a prefix whole",
-        "actors/kv/moves.py",
+        "actors/kv/transfer_planner.py",
         "        if not command.is_last:\n            return None\n        if filled <= record.length:",
         "        if filled <= record.length:",
         ("tests/scenarios/kv/test_windows.py",),
     ),
     Mutant(
         "what is copied out of a slot may come after what is moved into it",
-        "actors/kv/mover.py",
-        "        moves.sort(key=lambda move: move.record.length)\n",
-        "        moves.sort(key=lambda move: -move.record.length)\n",
+        "actors/kv/transfers.py",
+        "        planned.sort(key=lambda one: one.record.length)\n",
+        "        planned.sort(key=lambda one: -one.record.length)\n",
         (
             "tests/scenarios/kv/test_windows.py::test_what_is_copied_out_of_a_slot_goes_before_what_its_ring_loses_it_for",
         ),

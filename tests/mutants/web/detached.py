@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-LOG, HANG_UP = "web/detached/event_log.py", "web/detached/hang_up.py"
+LOG, HANG_UP = "web/detached/event_log.py", "web/detached/disconnects.py"
 UNIT = "tests/unit/web/detached"
 
 MUTANTS = (

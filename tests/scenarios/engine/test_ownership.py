@@ -16,10 +16,10 @@ from actors.core.observer import Observer, Observers
 from actors.core.receipts import CancelReason, ReceiptLog
 from actors.core.slot_views import Provenance
 from actors.core.slots import SlotInFlight, SlotTable
-from actors.kv.leftovers import Leftovers
 from actors.kv.prefix_cache import empty_cache
+from actors.kv.salvaged_tokens import SalvagedTokens
 from actors.manager.admission import Admission
-from actors.parking.parking import Parking
+from actors.preemption.preemption import Preemption
 from runtime.ownership import NotTheOwner, TaskOwner
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
@@ -46,14 +46,14 @@ class World:
 
     def __init__(self, owner: TaskOwner) -> None:
         self.owner = owner
-        self.table = SlotTable(2, 100, shelves=1, root=ROOT, owner=owner)
+        self.table = SlotTable(2, 100, retained_extents=1, root=ROOT, owner=owner)
         self.holds = Holds(owner)
         cache, observers = empty_cache(), Observers()
-        parking = Parking(self.table, cache, self.holds, observers, is_on=True, now=lambda: 0.0)
-        owned = self.table, cache, self.holds, parking, observers
+        preemption = Preemption(self.table, cache, self.holds, observers, is_on=True, now=lambda: 0.0)
+        owned = self.table, cache, self.holds, preemption, observers
         self.admission = Admission(*owned, StepCosts(), limit=9, ageing=3.0)
         self.receipts = ReceiptLog(float, owner=owner)
-        self.leftovers = Leftovers(owner)
+        self.salvaged = SalvagedTokens(owner)
         ticket = ticket_of("held", TOKENS)
         slot = self.table.grant(ticket.key, ticket.prompt)
         assert slot is not None
@@ -69,9 +69,9 @@ def _waiting(world: World) -> Ticket:
     return ticket
 
 
-def _parked(world: World) -> HoldRecord:
+def _preempted(world: World) -> HoldRecord:
     world.record.ask(Submit(world.record.hold, State.PREFILL, TOKENS, SAMPLE))
-    world.record.park(None)
+    world.record.preempt(None)
     return world.record
 
 
@@ -86,13 +86,13 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
     SlotTable: {
         "grant": lambda world: world.table.grant(("other", 0), ticket_of("other", TOKENS).prompt),
         "release": lambda world: world.table.release(world.slot),
-        "give_up": lambda world: world.table.give_up(world.table.slot(1)),
+        "evict": lambda world: world.table.evict(world.table.slot(1)),
         "exchange": lambda world: world.table.exchange(world.table.slot(1), world.table.slot(2)),
-        "hold": lambda world: world.table.hold(world.table.slot(1), 1.0),
+        "keep_until": lambda world: world.table.keep_until(world.table.slot(1), 1.0),
         "commit": lambda world: world.table.commit(world.slot, TOKENS[:3]),
         "note_written": lambda world: world.table.note_written(world.slot, 1),
         "stage": lambda world: world.table.stage(world.slot, 1, Provenance()),
-        "commit_moved": lambda world: world.table.commit_moved(world.slot, TOKENS[:3]),
+        "commit_transferred": lambda world: world.table.commit_transferred(world.slot, TOKENS[:3]),
         "trim": lambda world: world.table.trim(world.slot, 1),
         "invalidate": lambda world: world.table.invalidate(world.slot),
         "quarantine": lambda world: world.table.quarantine([b"a block"]),
@@ -116,19 +116,19 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "follow_nobody": lambda world: world.record.follow_nobody(),
         "lose": lambda world: world.record.lose("the device is gone"),
         "close": lambda world: world.record.close(Event.CANCELLED, 1.0),
-        "park": lambda world: _parked(world),
-        "go_on_in": lambda world: _parked(world).go_on_in(world.slot, 1, 1.0),
+        "preempt": lambda world: _preempted(world),
+        "go_on_in": lambda world: _preempted(world).go_on_in(world.slot, 1, 1.0),
         "account_without_slot": lambda world: world.record.account_without_slot(1.0),
     },
     Life: {"take": lambda world: Life(world.owner).take(Event.GRANTED)},
     Ledger: {
         "note_step": lambda world: world.record.ledger.note_step(RESULT, 1),
         "note_committed": lambda world: world.record.ledger.note_committed(0, 1, 0, 0),
-        "note_moved": lambda world: world.record.ledger.note_moved(1),
+        "note_transferred": lambda world: world.record.ledger.note_transferred(1),
         "note_overwritten": lambda world: world.record.ledger.note_overwritten(1),
         "note_invalidated": lambda world: world.record.ledger.note_invalidated(),
         "note_restart": lambda world: world.record.ledger.note_restart(),
-        "note_parked": lambda world: world.record.ledger.note_parked(),
+        "note_preempted": lambda world: world.record.ledger.note_preempted(),
         "note_back": lambda world: world.record.ledger.note_back(1.0),
     },
     Admission: {
@@ -136,7 +136,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "withdraw": lambda world: world.admission.withdraw(_waiting(world)),
         "demote": lambda world: world.admission.demote(_waiting(world)),
         "admit": lambda world: world.admission.admit(),
-        "make_way": lambda world: world.admission.make_way(),
+        "preempt_for_waiting": lambda world: world.admission.preempt_for_waiting(),
         "hold_back": lambda world: world.admission.hold_back(),
         "turn_away": lambda world: world.admission.turn_away("the device is gone"),
         "resume": lambda world: world.admission.resume(),
@@ -146,10 +146,10 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "write": _write_receipt,
         "add": _write_receipt,
     },
-    Leftovers: {
-        "leave": lambda world: world.leftovers.leave(world.slot.tokens, [(0, 1)]),
-        "take": lambda world: world.leftovers.take(world.slot.tokens, 0, 1),
-        "forget": lambda world: world.leftovers.forget(world.slot.tokens, 0, 1),
+    SalvagedTokens: {
+        "leave": lambda world: world.salvaged.leave(world.slot.tokens, [(0, 1)]),
+        "take": lambda world: world.salvaged.take(world.slot.tokens, 0, 1),
+        "forget": lambda world: world.salvaged.forget(world.slot.tokens, 0, 1),
     },
 }
 # The others look; `in_flight` and `tell` change no slot.
@@ -161,10 +161,10 @@ LOOKS: dict[type, set[str]] = {
         *("reads_anew", "may_reuse", "has_leaders", "leaders", "led_by", "is_led", "loss"),
     },
     Life: {"state", "phase"},
-    Ledger: {"cached", "committed", "computed_at", "close", "parks", "parked_seconds"},
+    Ledger: {"cached", "committed", "computed_at", "close", "preemptions", "preempted_seconds"},
     Admission: {"tickets"},
     ReceiptLog: {"counts", "newest", "check_integrity"},
-    Leftovers: set(),
+    SalvagedTokens: set(),
 }
 EACH_CHANGE = [(kind, name) for kind, changes in CHANGES.items() for name in changes]
 
@@ -219,7 +219,7 @@ class GrantTasks(Observer):
 
 
 @simulated()
-async def test_while_the_device_is_busy_the_clerk_grants_and_else_the_manager() -> None:
+async def test_while_the_device_is_busy_the_queue_server_grants_and_else_the_manager() -> None:
     watch = GrantTasks()
     async with open_simulation(slots=2, step_seconds=same_time) as sim, trio.open_nursery() as nursery:
         with sim.engine.observed_by(watch):
@@ -230,9 +230,9 @@ async def test_while_the_device_is_busy_the_clerk_grants_and_else_the_manager() 
             await trio.sleep(0.2 * STEP)
             assert [request for request, _ in watch.grants] == ["first", "second"], "it waits for the step's end"
             await trio.sleep(2 * STEP)
-        (_, manager), (_, clerk) = watch.grants
+        (_, manager), (_, queue_server) = watch.grants
         assert "run_manager" in manager
-        assert "run_clerk" in clerk
+        assert "run_queue_server" in queue_server
 
 
 @simulated()

@@ -1,1 +1,1 @@
-"""KV that is restored, shared, displaced, audited and struck; `sources` and `cursed` bring it about."""
+"""KV that is restored, shared, displaced, audited and invalidated; `sources` and `cursed` bring it about."""

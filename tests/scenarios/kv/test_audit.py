@@ -1,4 +1,4 @@
-"""Audits (seed 4): restored blocks are computed again now and then, and one that lies is struck wherever it went."""
+"""Audits (seed 4): restored blocks are computed again at times, and one that lies is invalidated wherever it went."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_what_an_audit_finds_is_not_kept_of_those_who_were_answered_from_i
         nursery.start_soon(sim.client, unlucky.asked)
         await sim.client(idle.asked)
         await until(lambda: len(unlucky.events) > 2)
-        sim.cache.verdicts.audit_share = 1.0
+        sim.cache.invalidation.audit_share = 1.0
         audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
         assert sim.cache.statistics().audit_failures == 1
         sim.check_exact(audited)
@@ -121,11 +121,11 @@ async def test_what_an_audit_finds_is_not_copied_from_those_who_decode_on_it(tmp
         unlucky = sim.expect(ask("unlucky", PROMPT[:150], max_tokens=200))
         nursery.start_soon(sim.client, unlucky.asked)
         await until(lambda: len(unlucky.events) > 40)
-        sim.cache.verdicts.audit_share = 1.0
+        sim.cache.invalidation.audit_share = 1.0
         audited = await sim.client(ask("audited", PROMPT, max_tokens=3))
         assert sim.cache.statistics().audit_failures == 1
-        heir = await sim.client(ask("heir", [*PROMPT[:150], *unlucky.tokens()], max_tokens=8))
-        for story in (audited, heir):
+        successor = await sim.client(ask("successor", [*PROMPT[:150], *unlucky.tokens()], max_tokens=8))
+        for story in (audited, successor):
             sim.check_exact(story)
         assert not unlucky.ended
         del sim.stories["unlucky"]  # its answer is wrong

@@ -10,9 +10,9 @@ from actors.core.observer import Observers
 from actors.core.slot_views import Provenance
 from actors.core.slots import SlotTable
 from actors.kv.config import CacheConfig
-from actors.kv.moves import Moves
 from actors.kv.prefix_cache import PrefixCache
 from actors.kv.restore import LiveSource, Restoration
+from actors.kv.transfer_planner import TransferPlanner
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.token_chain import TokenChain
 from runtime.step.transfer import Copy, Load
@@ -77,7 +77,7 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
     assert slot is not None
     assert table.extents.give(source, 300, 300)
     assert table.extents.give(slot, 300, 300)
-    table.commit_moved(source, shared + same, Provenance(stands_on={b"a block": 0}))
+    table.commit_transferred(source, shared + same, Provenance(stands_on={b"a block": 0}))
     table.commit(slot, shared)
     rest = same[:100] if change == "restored" else same
     reader = record_of("reader", shared + rest + text(10, 3), slot, table.owner)
@@ -94,10 +94,10 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
             table.quarantine([b"a block"])
         case "restored":  # and so only in whole blocks
             table.trim(source, 64)
-            table.commit_moved(source, same, Provenance(restored_to=192))
+            table.commit_transferred(source, same, Provenance(restored_to=192))
     copy = CopyPrefix(reader.hold, source.id, found.end, is_last=found.is_last)
     reader.ask(copy)
-    planned = Moves(table, cache, Observers()).plan(reader)
+    planned = TransferPlanner(table, cache, Observers()).plan(reader)
     if change == "nothing":
         assert planned is not None
         assert planned.transfers == [Copy(source.id, slot.id, 64, found.end, 0, source.origin, slot.origin)]
@@ -114,7 +114,7 @@ async def test_a_source_that_is_granted_to_another_while_it_is_copied_hands_on_w
         source = next(slot for slot in sim.manager.table.free if slot.tokens)
         keys = sim.keys(text(800, 1)[:128])
         with sim.as_manager():
-            sim.manager.table.commit_moved(source, (), Provenance(keys, dict.fromkeys(keys, 0)))
+            sim.manager.table.commit_transferred(source, (), Provenance(keys, dict.fromkeys(keys, 0)))
         reader = sim.expect(ask("reader", text(800, 1)[:120] + text(20, 2), max_tokens=30))
         nursery.start_soon(sim.client, reader.asked)
         await until(lambda: sim.watch.is_moving)

@@ -12,9 +12,9 @@ import trio
 
 from actors.core.commands import Fetched
 from actors.core.slot_views import Resident
+from actors.kv.invalidation import Invalidation
 from actors.kv.prefix_cache import PrefixCache
 from actors.kv.tiers import Tiers
-from actors.kv.verdicts import Verdicts
 from actors.kv.waiting_blocks import SlotBlock, WaitingBlocks
 from actors.kv.write_behind import WriteBehind
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
@@ -64,17 +64,17 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
         "add": lambda write_behind: write_behind.add(BLOCK),
         "offer": lambda write_behind: write_behind.offer(),
     },
-    Verdicts: {
-        "add_root": lambda verdicts: verdicts.add_root(ROOT),
-        "strike": lambda verdicts: verdicts.strike(KEYS),
-        "condemn": lambda verdicts: verdicts.condemn(KEYS),
-        "choose_audit": lambda verdicts: verdicts.choose_audit(),
-        "note_audit": lambda verdicts: verdicts.note_audit(agrees=True),
+    Invalidation: {
+        "add_root": lambda invalidation: invalidation.add_root(ROOT),
+        "invalidate": lambda invalidation: invalidation.invalidate(KEYS),
+        "invalidate_descendants": lambda invalidation: invalidation.invalidate_descendants(KEYS),
+        "choose_audit": lambda invalidation: invalidation.choose_audit(),
+        "note_audit": lambda invalidation: invalidation.note_audit(agrees=True),
     },
     RamTier: {
         "insert": lambda ram: ram.insert(BLOCK),
         "touch": lambda ram: ram.touch(KEYS),
-        "hold": lambda ram: ram.hold(KEYS, 1.0),
+        "keep_until": lambda ram: ram.keep_until(KEYS, 1.0),
         "drop": lambda ram: ram.drop(BLOCK.key),
         "pin": lambda ram: ram.pin(KEYS),
         "unpin": lambda ram: ram.unpin(KEYS),
@@ -95,7 +95,7 @@ LOOKS: dict[type, set[str]] = {
     },
     WaitingBlocks: {"of", "any_of", "any_displaced", "end", "held_until", "taken_from"},
     WriteBehind: set(),
-    Verdicts: set(),
+    Invalidation: set(),
     RamTier: {"get", "pinned", "is_pinned", "parents", "statistics", "tell", "check_integrity"},
     DiskTier: {
         *("queue_blocks", "held", "whole", "parents", "load", "flush", "close", "statistics", "check_integrity"),
@@ -115,7 +115,7 @@ class Kept:
 
     def of(self, kind: type) -> object:
         """Return the part of the cache that is of this kind."""
-        parts = (self.cache, self.cache.tiers, self.cache.waiting, self.cache.write_behind, self.cache.verdicts)
+        parts = (self.cache, self.cache.tiers, self.cache.waiting, self.cache.write_behind, self.cache.invalidation)
         return next(part for part in (*parts, self.cache.tiers.ram, self.disk) if type(part) is kind)
 
 
@@ -185,7 +185,7 @@ async def test_what_a_running_engine_keeps_is_changed_by_nobody_else(tmp_path: P
             await sim.settle()
             keys, ram = sim.keys(PROMPT), sim.ram.statistics()
             with stopped():
-                sim.cache.verdicts.strike(keys)
+                sim.cache.invalidation.invalidate(keys)
             with stopped():
                 sim.cache.tiers.drop(keys)
             with stopped():

@@ -64,7 +64,7 @@ def displaced(*, left: bool) -> tuple[SlotTable, WaitingBlocks]:
     table, waiting = SlotTable(1, 1000, root=ROOT), WaitingBlocks(TaskOwner())
     slot = table.grant(("deceived", 0), TokenChain(ROOT, LONG))
     assert slot is not None
-    table.commit_moved(slot, SHARED[:128], Provenance(stands_on={KEYS[0]: 0, KEYS[1]: BLOCK_TOKENS}))
+    table.commit_transferred(slot, SHARED[:128], Provenance(stands_on={KEYS[0]: 0, KEYS[1]: BLOCK_TOKENS}))
     table.commit(slot, LONG[128:])
     table.release(slot)
     assert table.grant(("stranger", 0), TokenChain(ROOT, text(90, 3))) is slot
@@ -93,7 +93,7 @@ def test_what_stands_on_other_blocks_waits_on() -> None:
     assert (waiting.any_of(0), waiting.any_of(1), len(waiting)) == (False, True, 3)
 
 
-def test_a_restored_block_that_is_struck_does_not_wait_on_but_what_was_computed_after_it_does() -> None:
+def test_a_restored_block_that_is_invalidated_does_not_wait_on_but_what_was_computed_after_it_does() -> None:
     waiting = WaitingBlocks(TaskOwner())
     resident = Resident(TokenChain(ROOT, LONG), stands_on=frozenset(KEYS[:2]))
     waiting.put(0, resident, range(4))
@@ -115,13 +115,13 @@ async def story_of_a_crossing(holds: float, leaves: float | None, crossed: list[
         await sim.settle()
         sim.evict()
         assert len(lies) == 1
-        condemn = sim.cache.verdicts.condemn
+        invalidate_descendants = sim.cache.invalidation.invalidate_descendants
 
         def watched(keys: Collection[BlockKey]) -> None:
             crossed.append(len(sim.cache.waiting))
-            condemn(keys)
+            invalidate_descendants(keys)
 
-        sim.cache.verdicts.condemn = watched  # type: ignore[method-assign]
+        sim.cache.invalidation.invalidate_descendants = watched  # type: ignore[method-assign]
         async with trio.open_nursery() as clients:
             holder = sim.expect(ask("holder", text(20, 7), max_tokens=900))
             stranger = sim.expect(ask("stranger", text(90, 3)))
@@ -132,7 +132,7 @@ async def story_of_a_crossing(holds: float, leaves: float | None, crossed: list[
             await trio.sleep(0.01)
             clients.start_soon(sim.client, stranger.asked)
             await until(lambda: deceived.ended)
-            sim.cache.verdicts.audit_share = 1.0
+            sim.cache.invalidation.audit_share = 1.0
             stranger.connection.deadline = trio.current_time() + (1e6 if leaves is None else leaves)
             holder.connection.deadline = trio.current_time() + holds
             clients.start_soon(sim.client, ask("third", SHARED + text(9, 4)))
@@ -144,7 +144,7 @@ async def story_of_a_crossing(holds: float, leaves: float | None, crossed: list[
 
 
 @pytest.mark.parametrize("leaves", [None, 0.05])
-def test_what_was_computed_on_a_lie_and_displaced_is_not_kept_after_the_strike(leaves: float | None) -> None:
+def test_what_was_computed_on_a_lie_and_displaced_is_not_kept_after_the_invalidation(leaves: float | None) -> None:
     """Found by the watch, too (I10).  The slot's own record of what it stood on is gone by then."""
     crossed: list[int] = []
     for step in range(4):
@@ -170,7 +170,7 @@ async def test_of_a_restored_block_a_sequence_that_parts_from_it_takes_nothing(*
         assert parted.finished().cached_tokens == 64
         await sim.settle()
         sim.evict()
-        sim.cache.verdicts.audit_share = 1.0
+        sim.cache.invalidation.audit_share = 1.0
         await sim.client(ask("auditor", SHARED + text(9, 4), max_tokens=1))
         assert sim.cache.statistics().audit_failures == 1
         again = await sim.client(ask("again", branch, max_tokens=3))
@@ -203,7 +203,7 @@ async def test_what_is_found_wrong_on_its_way_out_of_a_slot_is_not_kept() -> Non
         def find(transfer: Transfer) -> bool:
             if isinstance(transfer, Save) and transfer.start == 64:
                 with sim.as_manager():
-                    sim.cache.verdicts.condemn([b"a block"])
+                    sim.cache.invalidation.invalidate_descendants([b"a block"])
             return False
 
         await sim.client(ask("first", SHARED, max_tokens=1))
@@ -279,7 +279,7 @@ async def test_what_an_audit_finds_takes_its_descendants_with_it_from_both_tiers
             with sim.as_manager():
                 for key in KEYS[2:4]:
                     sim.ram.drop(key)  # on disk alone
-                sim.cache.verdicts.condemn([KEYS[1]])
+                sim.cache.invalidation.invalidate_descendants([KEYS[1]])
             left = {KEYS[0], *block_keys(ROOT, other)}
             assert set(sim.ram) == left
             assert set(disk.parents()) == left
@@ -294,7 +294,7 @@ async def test_a_step_that_fails_costs_the_blocks_in_use_and_not_what_was_comput
             for place in range(5):
                 keep(sim, LONG, place)
             with sim.as_manager():
-                sim.cache.verdicts.strike(KEYS[:2])
+                sim.cache.invalidation.invalidate(KEYS[:2])
             assert set(disk.parents()) == set(sim.ram) == set(KEYS[2:5])
 
 
@@ -315,14 +315,14 @@ def test_a_slot_does_not_stand_on_what_it_no_longer_has() -> None:
     table = SlotTable(1, 1000, root=ROOT)
     slot = table.grant(("one", 0), TokenChain(ROOT, LONG))
     assert slot is not None
-    table.commit_moved(slot, SHARED[:128], Provenance(stands_on={KEYS[0]: 0, KEYS[1]: BLOCK_TOKENS}))
+    table.commit_transferred(slot, SHARED[:128], Provenance(stands_on={KEYS[0]: 0, KEYS[1]: BLOCK_TOKENS}))
     table.trim(slot, BLOCK_TOKENS)
     assert set(slot.stands_on) == {KEYS[0]}
 
 
 @simulated()
 async def test_of_a_block_that_begins_with_restored_tokens_nobody_takes_a_part() -> None:
-    """A parked sequence's last tokens have a name of their own, from which that block does not descend."""
+    """A preempted sequence's last tokens have a name of their own, from which that block does not descend."""
     async with open_kv_simulation(slots=1, context=256, positions=224) as sim:  # no room for two: they are copied out
         async with trio.open_nursery() as clients:
             low = sim.expect(ask("low", text(150, 1), max_tokens=60, priority=10))

@@ -61,7 +61,7 @@ def runs(sim: KVSimulation, story: Story) -> int:
 @pytest.mark.parametrize("tiers", [("ram",), ("disk",), ("ram", "disk")])
 @pytest.mark.parametrize("failure", FAILURES)
 @simulated()
-async def test_one_strike_and_they_are_out(failure: str, tiers: tuple[str, ...], tmp_path: Path) -> None:
+async def test_one_invalidation_and_they_are_out(failure: str, tiers: tuple[str, ...], tmp_path: Path) -> None:
     folder = fresh(tmp_path)
     async with warm(folder, *tiers) as sim, trio.open_nursery() as nursery:
         curse(sim, failure)
@@ -154,7 +154,7 @@ async def test_blocks_stay_on_trial_when_who_restored_them_has_gone(failure: str
 
 @pytest.mark.parametrize("failure", ["raises", "not finite"])
 @simulated()
-async def test_who_was_parked_with_nothing_may_come_back_to_blocks_on_trial(failure: str, tmp_path: Path) -> None:
+async def test_who_was_preempted_with_nothing_may_come_back_to_blocks_on_trial(failure: str, tmp_path: Path) -> None:
     async with warm(fresh(tmp_path), "ram") as sim, trio.open_nursery() as clients:
         blocks = [block for key in sim.keys(PROMPT) if (block := sim.ram.get(key)) is not None]
         sim.evict(ram=True)
@@ -201,7 +201,7 @@ async def test_a_copy_of_what_is_on_trial_is_on_trial(failure: str, tmp_path: Pa
 
 
 @simulated()
-async def test_blocks_that_stood_their_trial_are_not_struck_for_what_comes_after(tmp_path: Path) -> None:
+async def test_blocks_that_stood_their_trial_are_not_invalidated_for_what_comes_after(tmp_path: Path) -> None:
     async with warm(fresh(tmp_path), "disk", slots=1) as sim:
         await sim.client(ask("first", PROMPT))
         poison = next(token for token in range(390) if token not in PROMPT)
@@ -276,24 +276,24 @@ async def test_two_that_restore_the_same_blocks(failure: str, delay: float, tmp_
 
 
 @simulated()
-async def test_a_block_that_is_struck_before_its_load_is_not_loaded(tmp_path: Path) -> None:
+async def test_a_block_that_is_invalidated_before_its_load_is_not_loaded(tmp_path: Path) -> None:
     async with warm(fresh(tmp_path), "disk") as sim:
         fetched = await sim.cache.fetch(sim.keys(PROMPT))
         with sim.as_manager():
             assert len(sim.cache.take(fetched)) == BLOCKS
-            sim.cache.verdicts.strike(sim.keys(PROMPT)[1:2])
+            sim.cache.invalidation.invalidate(sim.keys(PROMPT)[1:2])
             assert sim.cache.take(fetched) == []
 
 
 @simulated()
-async def test_a_block_that_is_struck_while_it_is_loaded_is_not_used(tmp_path: Path) -> None:
+async def test_a_block_that_is_invalidated_while_it_is_loaded_is_not_used(tmp_path: Path) -> None:
     """The transfer runs while others do: one of them may find the block wrong."""
     async with warm(fresh(tmp_path), "disk") as sim:
 
         def strike(transfer: Transfer) -> bool:
             if isinstance(transfer, Load):
                 with sim.as_manager():
-                    sim.cache.verdicts.strike(sim.keys(PROMPT))
+                    sim.cache.invalidation.invalidate(sim.keys(PROMPT))
             return False
 
         sim.faults.fails = strike
@@ -304,7 +304,7 @@ async def test_a_block_that_is_struck_while_it_is_loaded_is_not_used(tmp_path: P
 
 
 @simulated(seeds=4)
-async def test_a_block_that_is_struck_while_it_is_being_read_does_not_come_back(tmp_path: Path) -> None:
+async def test_a_block_that_is_invalidated_while_it_is_being_read_does_not_come_back(tmp_path: Path) -> None:
     async with warm(fresh(tmp_path), "disk") as sim, trio.open_nursery() as nursery:
         keys = sim.keys(PROMPT)
 
@@ -316,7 +316,7 @@ async def test_a_block_that_is_struck_while_it_is_being_read_does_not_come_back(
 
         await trio.sleep(0.0019)
         with sim.as_manager():
-            sim.cache.verdicts.strike(keys)
+            sim.cache.invalidation.invalidate(keys)
         await trio.sleep(1.0)
         assert len(sim.ram) == 0
         assert all(key not in sim.cache.tiers for key in keys)

@@ -146,7 +146,7 @@ async def test_a_deadline_that_waiting_made_impossible_is_cut_before_it_gets_a_s
 
 
 @simulated(seeds=3)
-async def test_nobody_is_parked_for_one_who_is_in_time_only_by_reading_along() -> None:
+async def test_nobody_is_preempted_for_one_who_is_in_time_only_by_reading_along() -> None:
     async with open_kv_simulation(slots=1, step_seconds=lambda rows: 0.001 * rows) as sim:
         await sim.client(ask("first", text(100, 1)))
         async with trio.open_nursery() as clients:

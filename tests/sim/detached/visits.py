@@ -12,8 +12,8 @@ from actors.control import Control, OnDisconnect
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError
 from tests.sim.order.fairness import ROUNDING
+from web.detached.disconnects import Followed, patience_of
 from web.detached.event_log import AttachedStream, EventLog
-from web.detached.hang_up import Followed, patience_of
 from web.detached.runs import SSE, RunBounds
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class StoryMaker:
             self.story.events.append(event)
             self.story.times.append(trio.current_time())
             log.write(b"%d of %s\n\n" % (len(log), self.story.asked.id.encode()))
-            backlog.hold(log.held)
+            backlog.set_size(log.held)
 
     def fail(self) -> None:
         """Say that this cannot be."""

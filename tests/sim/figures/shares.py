@@ -1,4 +1,4 @@
-"""How large a share of the scenarios has parks, growth, moves, groups, detaches, priorities, bursts: drawn, seen."""
+"""The share of scenarios that have preemption, growth, moves, groups, detaches, priorities, bursts: drawn, seen."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tests.sim.instruments.counters import Counted
 from tests.sim.instruments.feed import WatchedFeed
 from tests.sim.instruments.happened import Happened
-from tests.sim.instruments.leftovers import ServedAgain
 from tests.sim.instruments.recording import Recorded
+from tests.sim.instruments.salvaged_tokens import ServedAgain
 from tests.sim.instruments.spans import Traced
 
 if TYPE_CHECKING:

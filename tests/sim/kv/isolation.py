@@ -11,7 +11,7 @@ from runtime.step.transfer import Copy, Load, Save
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from actors.core.events import Committed, Exchanged, Granted, Moved, Queued, Resumed, TransferBegins
+    from actors.core.events import Committed, Exchanged, Granted, Queued, Resumed, TransferBegins, Transferred
     from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
     from runtime.kv.blocks import BlockKey
@@ -45,12 +45,12 @@ class Isolation(Observer):
         self._check(event.key, event.slot, 0, event.cached_tokens)
 
     def resumed(self, event: Resumed) -> None:
-        """Check the same of one that was parked."""
+        """Check the same of one that was preempted."""
         self._check(event.key, event.slot, 0, event.cached_tokens)
 
     def exchanged(self, event: Exchanged) -> None:
-        """Note where the rows of a slot and of a shelf are now."""
-        names = {event.slot: event.shelf, event.shelf: event.slot}
+        """Note where the rows of a slot and of a retained extent are now."""
+        names = {event.slot: event.retained, event.retained: event.slot}
         self._rows = {(names.get(slot, slot), place): owner for (slot, place), owner in self._rows.items()}
         self._copied = {(names.get(slot, slot), place) for slot, place in self._copied}
 
@@ -76,7 +76,7 @@ class Isolation(Observer):
                     self._copied.add((transfer.slot, place))
                     self._rows[transfer.slot, place] = self._rows[transfer.source, place]
 
-    def moved(self, event: Moved) -> None:
+    def transferred(self, event: Transferred) -> None:
         """Check what has come from another slot, or by its name from a tier."""
         keys = self._table.slot(event.slot).tokens.keys
         for place in range(event.start, event.start + event.tokens):
@@ -84,7 +84,9 @@ class Isolation(Observer):
                 self._copied.discard((event.slot, place))
                 continue
             number, mine = place // BLOCK_TOKENS, {self._owners[event.key]}
-            owners = self._blocks.get(keys[number], mine) if number < len(keys) else mine  # else of a parked one's end
+            owners = (
+                self._blocks.get(keys[number], mine) if number < len(keys) else mine
+            )  # else of a preempted one's end
             self._rows[event.slot, place] = min(owners, key=lambda owner: owner == self._owners[event.key])
         self._check(event.key, event.slot, event.start, event.start + event.tokens)
 

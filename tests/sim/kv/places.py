@@ -51,7 +51,7 @@ class Places(Observer):
         for part in event.parts:
             slot = self._table.slot(part.slot)
             end = part.start + len(part.token_ids)
-            if end > slot.capacity or self._table.extents.is_moving(slot):
+            if end > slot.capacity or self._table.extents.is_relocating(slot):
                 self._violated(f"I22: slot {slot.id}: rows up to {end} have {slot.capacity} positions")
         self._check_all()
 
@@ -69,9 +69,9 @@ class Places(Observer):
         for piece in event.transfers:
             if isinstance(piece, Relocate):
                 self._check_piece(piece)
-            elif self._table.extents.is_moving(self._table.slot(piece.slot)):
+            elif self._table.extents.is_relocating(self._table.slot(piece.slot)):
                 self._violated(f"I22: slot {piece.slot} is being moved, and {type(piece).__name__} has to do with it")
-            if isinstance(piece, Copy) and self._table.extents.is_moving(self._table.slot(piece.source)):
+            if isinstance(piece, Copy) and self._table.extents.is_relocating(self._table.slot(piece.source)):
                 self._violated(f"I22: slot {piece.source} is being moved, and a prefix is copied from it")
 
     def _place(self, part: StepPart) -> tuple[int, int]:

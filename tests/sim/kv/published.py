@@ -17,10 +17,10 @@ if TYPE_CHECKING:
         Committed,
         Exchanged,
         Granted,
-        Moved,
         Resumed,
         StepBegins,
         TransferBegins,
+        Transferred,
     )
     from actors.manager.slot_manager import SlotManager
     from runtime.kv.blocks import Block, BlockKey
@@ -96,14 +96,14 @@ class Published(Observer):
 
     def exchanged(self, event: Exchanged) -> None:
         """Note which of the two is public now."""
-        names = {event.slot: event.shelf, event.shelf: event.slot}
+        names = {event.slot: event.retained, event.retained: event.slot}
         self._public_slots = {names.get(slot, slot) for slot in self._public_slots}
 
     def committed(self, event: Committed) -> None:
         """Note what it has computed."""
         self._note(event.slot)
 
-    def moved(self, event: Moved) -> None:
+    def transferred(self, event: Transferred) -> None:
         """Note what it was given."""
         self._note(event.slot)
 

@@ -21,7 +21,7 @@ from tests.sim.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.core.events import AuditFailed, Parked, StepBegins, StepEnded, TransferBegins, TransferEnded
+    from actors.core.events import AuditFailed, Preempted, StepBegins, StepEnded, TransferBegins, TransferEnded
     from actors.manager.slot_manager import SlotManager
     from runtime.kv.blocks import BlockKey
     from runtime.step.transfer import KVData, Transfer
@@ -109,7 +109,7 @@ class KVRecord(Observer):
         self._steps = watch.steps
         self._watch = watch
         self._transfers: tuple[Transfer, ...] = ()
-        self._parked: set[Owner] = set()
+        self._preempted: set[Owner] = set()
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note what is moved, and which blocks are saved by it."""
@@ -121,9 +121,9 @@ class KVRecord(Observer):
         self.is_moving = False
         self.moves.append(Moved(trio.current_time(), self._transfers))
 
-    def parked(self, event: Parked) -> None:
+    def preempted(self, event: Preempted) -> None:
         """Note who may read its own output again, which a lie may have made what it is."""
-        self._parked.add(event.key)
+        self._preempted.add(event.key)
 
     def audit_failed(self, event: AuditFailed) -> None:
         """Note that no lie about one of these blocks may be left."""
@@ -134,7 +134,7 @@ class KVRecord(Observer):
         for run in () if event.drafting else self._steps[-1].runs:
             if self._model.taint(self._watch.manager.table.slot(run.slot).origin, 0, run.start + run.rows):
                 self.deceived.add(run.owner)
-            elif not run.start and run.owner not in self._parked:  # read again, from a clean state
+            elif not run.start and run.owner not in self._preempted:  # read again, from a clean state
                 self.deceived.discard(run.owner)
 
 
@@ -179,7 +179,7 @@ class KVInvariants(Observer):
         if not found:
             return
         for slot in self._table.places:
-            if self._table.extents.is_moving(slot):
+            if self._table.extents.is_relocating(slot):
                 continue
             if self._model.taint(slot.origin, 0, len(slot.tokens)) & found and not slot.suspect:
                 self._violated(f"I10: slot {slot.id} holds KV that was found wrong, and is not suspected")
@@ -196,7 +196,7 @@ class KVInvariants(Observer):
         for slot in self._table.places:
             if slot.before is not None:
                 self._truth.rows(slot.before.tokens, ("before", slot.id))  # so that its blocks are known
-            if self._table.extents.is_moving(slot):
+            if self._table.extents.is_relocating(slot):
                 continue
             for block in self._cache.waiting.of(slot.id):
                 end = block.start + len(block.token_ids)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         Emitted,
         Exchanged,
         Granted,
-        Parked,
+        Preempted,
         Queued,
         Released,
         Resumed,
@@ -119,10 +119,10 @@ class BurstWatch(Observer):
         self._check_free(event.slot, "granted")
 
     def resumed(self, event: Resumed) -> None:
-        """Check the slot of one that was parked."""
+        """Check the slot of one that was preempted."""
         self._check_free(event.slot, "granted")
 
-    def parked(self, event: Parked) -> None:
+    def preempted(self, event: Preempted) -> None:
         """Check the slot that is left."""
         self._check_free(event.slot, "left")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.life import State
 from actors.core.observer import Observer
-from actors.parking.victims import LEVELS
+from actors.preemption.victims import LEVELS
 from actors.queue.order import MAX_LEVELS
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.core.events import (
         Demoted,
         Granted,
-        Parked,
+        Preempted,
         Queued,
         Released,
         Resumed,
@@ -45,7 +45,7 @@ class Arrival:
         number: of its place; in one line the lower goes first.
         goes_first: it takes a slot that was left to it.
         since: when it joined.
-        levels: of ageing that it has, for it was parked.
+        levels: of ageing that it has, for it was preempted.
     """
 
     at: float
@@ -113,12 +113,12 @@ class Fairness(Observer):
         if (held := self._granted.get(event.key)) is not None:
             self._granted[event.key] = replace(held, priority=event.priority)
 
-    def parked(self, event: Parked) -> None:
+    def preempted(self, event: Preempted) -> None:
         """Let one wait anew, in its old place."""
         held = self._granted.pop(event.key, None)
         if held is None:
             return  # which the books have complained of
-        levels = event.parks * LEVELS
+        levels = event.preemptions * LEVELS
         now = self._clock()
         again = replace(held, at=now, busy=self._activity.seconds, since=now, goes_first=False, levels=levels)
         self._begin_class(again.priority)
@@ -143,14 +143,14 @@ class Fairness(Observer):
         for other, theirs in self._arrivals.items():
             if other in due:
                 self._check_order(event.key, mine, other, theirs)
-        self._note_heirs()
+        self._note_successors()
         self._granted[event.key] = mine
         self._served[mine.priority] = self._clock()
         waited, worked = self._clock() - mine.at, self._activity.seconds - mine.busy
         if waited > worked + ROUNDING:
             self._violated(f"I8: {event.key} waited {waited:.6f} s, of which the device worked only {worked:.6f}")
 
-    def _note_heirs(self) -> None:
+    def _note_successors(self) -> None:
         """Note to whom slots are left: whose place somebody has come for may be granted one after that."""
         for ticket in self._manager.queue:
             if (arrival := self._arrivals.get(ticket.key)) is not None:
@@ -235,19 +235,19 @@ class Fairness(Observer):
         warm |= {record.key for record in self._manager.holds if record.is_warm}
         others_work = {*self._books.waiting, *self._books.holding} - warm
         due = due - warm if others_work else due
-        return {key for key in due if self._manager.parking.is_copied(key)}
+        return {key for key in due if self._manager.preemption.is_copied(key)}
 
     def _could_be_granted(self) -> bool:
         """Whether a slot is free, and the arena has room for all that anybody who waits may come to need.
 
-        Not where one that is parked is still being copied.  It may have become so when room was made just now, and have
-        been next until then, by its age: then nobody was served before it.
+        Not where one that is preempted is still being copied.  It may have become so when room was made just now, and
+        have been next until then, by its age: then nobody was served before it.
         """
-        if not all(self._manager.parking.is_copied(ticket.key) for ticket in self._manager.queue):
+        if not all(self._manager.preemption.is_copied(ticket.key) for ticket in self._manager.queue):
             return False
         due = self._due()
-        promises = [ticket.promise for ticket in self._manager.queue if ticket.key in due]
-        return bool(promises and self._manager.table.extents.grantable([max(promises)]))
+        reservations = [ticket.reserved for ticket in self._manager.queue if ticket.key in due]
+        return bool(reservations and self._manager.table.extents.grantable([max(reservations)]))
 
     def _check_target_waits(self, *, ready_for_target: bool, of: StepBegins) -> None:
         waiting = of.drafting and ready_for_target
@@ -263,7 +263,7 @@ class Fairness(Observer):
         assert one.slot is not None
         if not one.is_alive or self._manager.cache.waiting.any_of(one.slot) or self._is_led(one):
             return None
-        if one.pending is None or self._has_room(one.slot, one.pending):
+        if one.pending is None or self._has_space(one.slot, one.pending):
             self._without_room.pop(one.owner, None)
             return one.pending
         self._without_room[one.owner] += 1
@@ -277,14 +277,14 @@ class Fairness(Observer):
             return False
         table, record = self._manager.table, self._manager.holds.get(one.owner)
         slot, needed = table.slot(one.slot), 0 if record is None else len(record.hold.prompt)
-        waits = self._manager.cache.waiting.any_of(one.slot) or table.extents.is_moving(slot)
-        return waits or needed > slot.capacity or not (one.pending is None or self._has_room(one.slot, one.pending))
+        waits = self._manager.cache.waiting.any_of(one.slot) or table.extents.is_relocating(slot)
+        return waits or needed > slot.capacity or not (one.pending is None or self._has_space(one.slot, one.pending))
 
-    def _has_room(self, slot_id: int, work: Submitted) -> bool:
+    def _has_space(self, slot_id: int, work: Submitted) -> bool:
         table = self._manager.table
         slot = table.slot(slot_id)
         start = table.draft_start(slot) if work.phase is State.DRAFT else len(slot.tokens)
-        return start + work.rows <= slot.capacity and not table.extents.is_moving(slot)
+        return start + work.rows <= slot.capacity and not table.extents.is_relocating(slot)
 
     def _is_led(self, one: Generation) -> bool:
         return bool(self._led_by(one))

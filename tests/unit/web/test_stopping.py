@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 import trio
 
-from web.fittings import Fittings
+from web.hooks import ServerHooks
 from web.stopping import LEAVE_SECONDS, stop_on_signal
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Draining:
         self.ended = trio.current_time()
 
 
-class Deaf(Fittings):
+class Deaf(ServerHooks):
     """Nobody answers who is told of the end."""
 
     async def leave(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, PlainParser, ReasoningPart, TextPart
-from web.control.told import told
+from web.control.cancel_note import cancel_note
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class MessageOptions:
             self._stop_reason(finished, parts.reason(finished)),
             finished.stop_string if finished.reason is FinishReason.STOP else None,
             usage(self.prompt_tokens, finished.cached_tokens, *counted),
-            told(finished),
+            cancel_note(finished),
         )
 
     def _stop_reason(self, finished: Finished, reason: str) -> str:
@@ -107,7 +107,7 @@ class MessageEnd:
     stop_reason: str
     stop_sequence: str | None
     usage: Json
-    told: Json = field(default_factory=dict)
+    cancel_note: Json = field(default_factory=dict)
 
     @property
     def delta(self) -> Json:
@@ -117,7 +117,7 @@ class MessageEnd:
     @property
     def rest(self) -> Json:
         """The other fields, one of them cede's own."""
-        return {"usage": self.usage} | self.told
+        return {"usage": self.usage} | self.cancel_note
 
 
 def usage(prompt_tokens: int, cached_tokens: int, completion_tokens: int, thinking_tokens: int) -> Json:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel
 
-from web.control.told import Told
+from web.control.cancel_note import CancelNote
 from web.openapi.operations import Answer
 
 
@@ -101,7 +101,7 @@ class Message(Answer):
     stop_reason: StopReason | None
     stop_sequence: str | None
     usage: Usage
-    cede: Told | None = None
+    cede: CancelNote | None = None
 
 
 class TokenCount(Answer):
@@ -184,7 +184,7 @@ class MessageDelta(Answer):
     type: Literal["message_delta"]
     delta: Stopped
     usage: Usage
-    cede: Told | None = None
+    cede: CancelNote | None = None
 
 
 class MessageStop(Answer):

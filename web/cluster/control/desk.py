@@ -52,11 +52,11 @@ class Desk:
             case Question.STATISTICS:
                 return asdict(self._engine.statistics())
             case Question.GROUPS:
-                return [asdict(group) for group in self._engine.kin.groups() if group.owner is None]
+                return [asdict(group) for group in self._engine.groups.live() if group.owner is None]
             case Question.CANCEL:
                 return self._lives(asked["id"]) and self._engine.cancel(asked["id"])
             case Question.END_GROUP:
-                return self._engine.kin.end_group(None, asked["name"])
+                return self._engine.groups.end_group(None, asked["name"])
             case Question.SUPERSEDE:
                 number, request_id = asked["stamp"]
                 return self.hear(asked["name"], (number, request_id))
@@ -64,7 +64,7 @@ class Desk:
     def hear(self, name: str, stamp: Stamp) -> Stamp:
         """A request of that name has come somewhere.  Ends those here that are not the newest; returns the newest."""
         newest = self._succession.hears(name, stamp)
-        self._engine.kin.end_superseded(None, name, by=newest[1])
+        self._engine.groups.end_superseded(None, name, by=newest[1])
         return newest
 
     def _requests(self) -> Iterator[RequestStatus]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.errors import EndedByKin
+from runtime.errors import EndedByAnotherRequest
 from web.cluster.control.questions import Question
 
 if TYPE_CHECKING:
@@ -35,11 +35,12 @@ class Successors:
         """A request of that name has come; it is begun at once, and the others are told meanwhile.
 
         Raises:
-            EndedByKin: a newer one has been heard of, as by one that goes on here after it was superseded elsewhere.
+            EndedByAnotherRequest: a newer one has been heard of, as by one that goes on here after it was superseded
+                elsewhere.
         """
         stamp, newest = self._succession.comes(name, request_id)
         if newest != stamp:
-            raise EndedByKin("The request was not begun: a newer request took its place.", code="superseded")
+            raise EndedByAnotherRequest("The request was not begun: a newer request took its place.", code="superseded")
         self._nursery.start_soon(self._tell, name, stamp)
 
     async def _tell(self, name: str, stamp: tuple[int, str]) -> None:

@@ -8,6 +8,6 @@
     target        which server: the options that say it, and opening it
     run           `cede run`
 
-The libraries of this room (httpx) are imported when such a command runs: neither `cede --help` nor `cede serve` loads
-them.
+The libraries of this package (httpx) are imported when such a command runs: neither `cede --help` nor `cede serve`
+loads them.
 """

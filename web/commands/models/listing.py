@@ -77,7 +77,7 @@ def _here(models_dir: Path | None) -> list[Record]:
                 "quantisation": described.quantisation,
                 "context": described.context,
                 "fits": described.fits,
-                "place": held.place.value,
+                "place": held.location.value,
                 "path": str(held.path),
                 "problem": described.problem,
             }

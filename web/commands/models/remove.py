@@ -25,13 +25,13 @@ def rm(name: str, yes: bool, models_dir: Path | None) -> None:
     NAME is as `cede models` shows it.  A server that runs keeps what it has open.
     """
     from runtime.store.folder import ModelsFolder
-    from runtime.store.held import Place, find_held, remove_held
+    from runtime.store.held import ModelLocation, find_held, remove_held
 
     folder = ModelsFolder(models_dir)
     try:
         held = find_held(name, folder)
-        shared = ", which other programs use, too" if held.place is Place.HUB else ""
-        where = "the hub's cache" if held.place is Place.HUB else str(folder.path)
+        shared = ", which other programs use, too" if held.location is ModelLocation.HUB else ""
+        where = "the hub's cache" if held.location is ModelLocation.HUB else str(folder.path)
         if not yes:
             click.confirm(
                 f"Remove {held.name} ({format_size(held.nbytes)}) from {where}{shared}?", abort=True, err=True

@@ -145,5 +145,5 @@ def _why_nobody_is_next(sample: Sample) -> str:
         return "every slot is taken"
     arena = sample.manager["arena"]
     if arena["promised"]:
-        return f"{arena['promised']} of {arena['positions']} tokens of KV are promised to those who run"
+        return f"{arena['promised']} of {arena['positions']} tokens of KV are reserved for those who run"
     return "it gets a slot with the next turn"

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
         Ended,
         GenerationEvent,
         Granted,
-        Moved,
-        Parked,
+        Preempted,
         Queued,
         Refused,
         Resumed,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
         StepBegins,
         StepEnded,
         StepRaised,
+        Transferred,
     )
     from actors.core.receipts import Receipt
     from actors.core.slot_views import GenerationKey
@@ -185,9 +185,9 @@ class Feed(Observer):
             leaders=leaders,
         )
 
-    def parked(self, event: Parked) -> None:
+    def preempted(self, event: Preempted) -> None:
         """Say which slot it has left; not for whom, who may be another owner's."""
-        self._tell_of("parked", event, self.now(), slot=event.slot, tokens=event.tokens, parks=event.parks)
+        self._tell_of("parked", event, self.now(), slot=event.slot, tokens=event.tokens, parks=event.preemptions)
 
     def resumed(self, event: Resumed) -> None:
         """Say which slot it goes on in, and for how long it had none."""
@@ -224,7 +224,7 @@ class Feed(Observer):
         figures = {"drafted": event.drafted, "accepted": event.accepted}
         self._tell_of("verified", event, self.now(), **figures)
 
-    def moved(self, event: Moved) -> None:
+    def transferred(self, event: Transferred) -> None:
         """Say how many tokens did not have to be computed."""
         place = {"slot": event.slot, "start": event.start, "tokens": event.tokens}
         self._tell_of("restored", event, self.now(), **place)

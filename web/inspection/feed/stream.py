@@ -77,7 +77,7 @@ class FeedStream(StreamBody):
             if not await self._make():
                 return KEEP_ALIVE
         page = self._unsent.take()
-        self._backlog.hold(len(self._unsent))
+        self._backlog.set_size(len(self._unsent))
         return page
 
     async def _make(self) -> bool:
@@ -90,7 +90,7 @@ class FeedStream(StreamBody):
             self._ended = True
             if self._frames.is_over:
                 self._unsent.write(END)
-        self._backlog.hold(len(self._unsent))
+        self._backlog.set_size(len(self._unsent))
         return True
 
     def _cut(self, _: CedeError) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from web.control.told import Told
+from web.control.cancel_note import CancelNote
 from web.openapi.operations import Answer
 
 
@@ -44,7 +44,7 @@ class Progress(Answer):
     eval_count: int | None = None
     eval_duration: int | None = None
     logprobs: list[Logprob] | None = None
-    cede: Told | None = None
+    cede: CancelNote | None = None
 
 
 class EmbedAnswer(Answer):

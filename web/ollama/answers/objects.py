@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runtime.chat.parts import PlainParser
 from web.bodies.json_encoding import SelfEncoding, iter_json
-from web.control.told import told
+from web.control.cancel_note import cancel_note
 from web.generation.logprobs import token_logprobs
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class AnswerOptions:
             "prompt_eval_duration": prompt,
             "eval_count": finished.completion_tokens,
             "eval_duration": answer,
-        } | told(finished)
+        } | cancel_note(finished)
 
 
 class ContextIds(SelfEncoding):

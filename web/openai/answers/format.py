@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from actors.core.generation import FinishReason
 from runtime.chat.parts import PlainParser
-from web.control.told import told
+from web.control.cancel_note import cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -170,5 +170,5 @@ def ending(format: Format, finished: Finished, reason: str) -> Json:
         reason: as `AnswerParts.reason` has it.
     """
     if finished.cancelled is None:
-        return {"finish_reason": format.finish_reason(reason)} | told(finished)
-    return {"finish_reason": FinishReason.LENGTH.value} | told(finished)
+        return {"finish_reason": format.finish_reason(reason)} | cancel_note(finished)
+    return {"finish_reason": FinishReason.LENGTH.value} | cancel_note(finished)

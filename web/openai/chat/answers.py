@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from web.control.told import Told
+from web.control.cancel_note import CancelNote
 from web.openai.answers.objects import PromptLogprob, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
@@ -76,7 +76,7 @@ class Choice(Answer):
     message: AnswerMessage
     logprobs: Logprobs | None
     finish_reason: FinishReason
-    cede: Told | None = None
+    cede: CancelNote | None = None
     token_ids: list[int] | None = None
 
 
@@ -138,7 +138,7 @@ class ChunkChoice(Answer):
     delta: Delta
     logprobs: Logprobs | None
     finish_reason: FinishReason | None
-    cede: Told | None = None
+    cede: CancelNote | None = None
     token_ids: list[int] | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from web.control.told import Told
+from web.control.cancel_note import CancelNote
 from web.openai.answers.objects import PromptLogprob, RunningUsage, Timings, Usage
 from web.openapi.operations import Answer
 
@@ -25,7 +25,7 @@ class ChunkTextChoice(Answer):
     text: str
     logprobs: TextLogprobs | None
     finish_reason: Literal["stop", "length"] | None
-    cede: Told | None = None
+    cede: CancelNote | None = None
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
     prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None

@@ -48,7 +48,7 @@ class Ending:
     status: Status
     error: Json | None = None
     reason: str | None = None
-    told: Json = field(default_factory=dict)
+    cancel_note: Json = field(default_factory=dict)
     at: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -128,7 +128,7 @@ class ResponseOptions:
                 "usage": usage,
             }
             | completed
-            | (ending.told if ending is not None else {})
+            | (ending.cancel_note if ending is not None else {})
             | ({"conversation": None} if nothing_added else {})
         )
 

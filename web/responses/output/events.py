@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-from web.control.told import told
+from web.control.cancel_note import cancel_note
 from web.generation.answer_parts import AnswerParts
 from web.generation.logprobs import token_logprobs
 from web.responses.output.envelope import Ending, Status
@@ -186,8 +186,8 @@ class ResponseEvents:
 def _ending(finished: Finished) -> Ending:
     match finished.reason:
         case FinishReason.STOP:
-            return Ending(Status.COMPLETED, told=told(finished))
+            return Ending(Status.COMPLETED, cancel_note=cancel_note(finished))
         case FinishReason.LENGTH:
-            return Ending(Status.INCOMPLETE, reason="max_output_tokens", told=told(finished))
+            return Ending(Status.INCOMPLETE, reason="max_output_tokens", cancel_note=cancel_note(finished))
         case FinishReason.CANCELLED:
-            return Ending(Status.CANCELLED, told=told(finished))
+            return Ending(Status.CANCELLED, cancel_note=cancel_note(finished))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from web.generation.asked import Asked
     from web.responses.output.envelope import ResponseOptions
     from web.responses.stored.archive import Archive
-    from web.responses.stored.conversations import Turn
+    from web.responses.stored.conversations import ConversationLease
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ class BackgroundResponses:
         self._keep_alive = keep_alive
 
     async def start(
-        self, parsed: Asked[ResponseOptions], place: ExitStack, turn: Turn | None = None
+        self, parsed: Asked[ResponseOptions], place: ExitStack, turn: ConversationLease | None = None
     ) -> tuple[Run, Json]:
         """Begin a response, and return it, and the response object, once it is admitted and stored.
 

@@ -55,7 +55,7 @@ class ConversationLocked(RequestError):
         )
 
 
-class Turn:
+class ConversationLease:
     """A response's use of a conversation, which nobody else changes meanwhile.  It may be entered by several scopes.
 
     The last of them ends it, unless it has ended before, when its items were added.
@@ -103,7 +103,7 @@ class StoredConversations:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._turns: dict[Key, Turn] = {}
+        self._turns: dict[Key, ConversationLease] = {}
 
     # --- conversations ----------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class StoredConversations:
     # --- items ------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def turn(self, conversation_id: str, owner: str | None) -> Iterator[Turn]:
+    def turn(self, conversation_id: str, owner: str | None) -> Iterator[ConversationLease]:
         """A response's use of a conversation.
 
         Raises:
@@ -166,11 +166,11 @@ class StoredConversations:
         key = (owner, conversation_id)
         if key in self._turns:
             raise ConversationLocked(conversation_id)
-        turn = self._turns[key] = Turn(self, key)
+        turn = self._turns[key] = ConversationLease(self, key)
         with turn:
             yield turn
 
-    def end(self, key: Key, turn: Turn) -> None:
+    def end(self, key: Key, turn: ConversationLease) -> None:
         """Let others change a conversation again; for the turn.  Without effect if the turn has ended."""
         if self._turns.get(key) is turn:
             del self._turns[key]

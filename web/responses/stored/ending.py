@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from web.generation.asked import Asked
     from web.responses.output.envelope import ResponseOptions
     from web.responses.stored.archive import Archive
-    from web.responses.stored.conversations import Turn
+    from web.responses.stored.conversations import ConversationLease
 
 Json = dict[str, Any]
 
 
 async def store_ended(
-    archive: Archive | None, parsed: Asked[ResponseOptions], response: Json, turn: Turn | None
+    archive: Archive | None, parsed: Asked[ResponseOptions], response: Json, turn: ConversationLease | None
 ) -> Json:
     """Add a response that has ended to its conversation, and store it.
 

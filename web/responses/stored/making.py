@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
+    from web.detached.disconnects import Followed
     from web.detached.event_log import EventLog
-    from web.detached.hang_up import Followed
     from web.generation.asked import Asked
     from web.responses.output.envelope import ResponseOptions
     from web.responses.stored.archive import Archive
-    from web.responses.stored.conversations import Turn
+    from web.responses.stored.conversations import ConversationLease
 
 logger = logging.getLogger("cede.web")
 
@@ -52,7 +52,11 @@ class Making:
     headers: Mapping[str, str] = HEADERS
 
     def __init__(
-        self, parsed: Asked[ResponseOptions], archive: Archive | None, keep_alive: float, turn: Turn | None = None
+        self,
+        parsed: Asked[ResponseOptions],
+        archive: Archive | None,
+        keep_alive: float,
+        turn: ConversationLease | None = None,
     ) -> None:
         self._parsed = parsed
         self._archive = archive
@@ -89,7 +93,7 @@ class Making:
             else:
                 for made in self._events.of(event, self._events.parts.of(event)):
                     _tell(log, made)
-            backlog.hold(log.held + len(self._events))
+            backlog.set_size(log.held + len(self._events))
 
     def fail(self) -> None:
         """Let the response end with an error of the server's own."""

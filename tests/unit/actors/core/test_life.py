@@ -10,19 +10,25 @@ from actors.core.life import PHASES, Event, IllegalTransition, Life, State, plan
 from runtime.ownership import TaskOwner
 from tests.rows import every_row
 
-QUEUED, PARKED, PREFILL, DECODE, DRAFT, VERIFY, LOST, DONE = State
+QUEUED, PREEMPTED, PREFILL, DECODE, DRAFT, VERIFY, LOST, DONE = State
 ANYWHERE = {
     Event.DECODES: DECODE,
     Event.DRAFTS: DRAFT,
     Event.VERIFIES: VERIFY,
-    Event.PARKED: PARKED,
+    Event.PREEMPTED: PREEMPTED,
     Event.DEVICE_LOST: LOST,
     Event.CANCELLED: DONE,
 }
 LISTED: dict[State, dict[Event, State]] = {
     QUEUED: {Event.GRANTED: PREFILL, Event.DEVICE_LOST: LOST, Event.CANCELLED: DONE},
-    PARKED: {Event.GRANTED: PREFILL, Event.DEVICE_LOST: LOST, Event.CANCELLED: DONE},
-    PREFILL: {Event.MOVED: PREFILL, Event.RESTARTED: PREFILL, Event.READS: PREFILL, Event.FINISHED: DONE, **ANYWHERE},
+    PREEMPTED: {Event.GRANTED: PREFILL, Event.DEVICE_LOST: LOST, Event.CANCELLED: DONE},
+    PREFILL: {
+        Event.TRANSFERRED: PREFILL,
+        Event.RESTARTED: PREFILL,
+        Event.READS: PREFILL,
+        Event.FINISHED: DONE,
+        **ANYWHERE,
+    },
     DECODE: {Event.FINISHED: DONE, **ANYWHERE},
     DRAFT: ANYWHERE,
     VERIFY: {Event.FINISHED: DONE, **ANYWHERE},

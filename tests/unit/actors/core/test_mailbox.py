@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.core.commands import Command, DiskHasRoom, Enqueue, Recovered
+from actors.core.commands import Command, DiskHasSpace, Enqueue, Recovered
 from actors.core.mailbox import Mailbox
 from actors.core.reply import Reply
 from runtime.errors import DeviceLost
@@ -16,7 +16,7 @@ from runtime.ownership import NotTheOwner, TaskOwner
 
 def test_each_lane_is_in_order_and_taken_by_itself() -> None:
     mailbox = Mailbox()
-    commands: list[Command] = [Enqueue([]), DiskHasRoom(), Enqueue([]), Recovered(None)]
+    commands: list[Command] = [Enqueue([]), DiskHasSpace(), Enqueue([]), Recovered(None)]
     for command in commands:
         mailbox.post(command)
     assert len(mailbox) == 4
@@ -28,24 +28,24 @@ def test_each_lane_is_in_order_and_taken_by_itself() -> None:
 async def test_only_commands_on_the_queue_wake_who_waits_for_them() -> None:
     mailbox, woken = Mailbox(), list[str]()
 
-    async def clerk() -> None:
+    async def queue_server() -> None:
         await mailbox.wait_for_queue_mail()
-        woken.append("clerk")
+        woken.append("queue_server")
 
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(clerk)
+        nursery.start_soon(queue_server)
         await wait_all_tasks_blocked()
-        mailbox.post(DiskHasRoom())
+        mailbox.post(DiskHasSpace())
         await mailbox.wait()
         await wait_all_tasks_blocked()
         assert woken == []
         mailbox.post(Enqueue([]))
-    assert woken == ["clerk"]
+    assert woken == ["queue_server"]
 
 
 def test_once_closed_everything_is_refused_what_was_there_too() -> None:
     mailbox, refused = Mailbox(), list[Command]()
-    before, after = Enqueue([]), DiskHasRoom()
+    before, after = Enqueue([]), DiskHasSpace()
     mailbox.post(before)
     mailbox.close(refused.append)
     mailbox.post(after)
@@ -102,7 +102,7 @@ async def test_what_is_lent_is_the_borrower_s_alone_until_it_comes_back() -> Non
 
 def test_who_watches_is_told_that_a_command_has_come_even_if_it_was_taken_since() -> None:
     mailbox = Mailbox()
-    mailbox.post(DiskHasRoom())
+    mailbox.post(DiskHasSpace())
     assert not mailbox.watch()()  # it came before, and was not taken
     assert list(mailbox.take_for_slots())
     is_quiet = mailbox.watch()

@@ -286,7 +286,7 @@ def _draft(table: SlotTable, slot: SlotView, rows: int) -> int:
 def test_a_draft_model_reads_everything_and_keeps_what_was_accepted() -> None:
     table = SlotTable(1, 64)
     slot = leased(table, A, [1, 2, 3, 4])
-    table.commit_moved(slot, [1, 2])
+    table.commit_transferred(slot, [1, 2])
     table.commit(slot, [3, 4])
     assert _draft(table, slot, 5) == 0  # the committed four, and the token drawn after them
     assert _draft(table, slot, 1) == 5
@@ -300,7 +300,7 @@ def test_a_draft_model_reads_everything_and_keeps_what_was_accepted() -> None:
 def test_a_drafter_of_states_reads_only_what_was_computed_here() -> None:
     table = SlotTable(1, 64, drafts_from_states=True)
     slot = leased(table, A, [1, 2, 3, 4])
-    table.commit_moved(slot, [1, 2])
+    table.commit_transferred(slot, [1, 2])
     table.commit(slot, [3, 4])
     assert _draft(table, slot, 2) == 3  # the state of 2 is not known, that of 3 is
     assert (slot.draft_first, slot.draft_length) == (3, 5)
@@ -314,7 +314,7 @@ def test_a_drafter_of_states_reads_only_what_was_computed_here() -> None:
 def test_a_trim_below_the_drafter_s_first_row_leaves_it_nothing() -> None:
     table = SlotTable(1, 64, drafts_from_states=True)
     slot = leased(table, A, [1, 2, 3, 4, 5])
-    table.commit_moved(slot, [1, 2])
+    table.commit_transferred(slot, [1, 2])
     table.commit(slot, [3, 4, 5])
     _draft(table, slot, 2)
     table.trim(slot, 3)

@@ -98,7 +98,7 @@ def test_what_was_moved_in_without_a_ring_is_not_there_yet() -> None:
     table, slot = table_with(20)
     table.stage(slot, 84, Provenance([b"x"], dict.fromkeys({b"x"}, 0)))
     assert (len(slot.tokens), slot.staged) == (20, 84)
-    table.commit_moved(slot, TOKENS[20:90], least=88)
+    table.commit_transferred(slot, TOKENS[20:90], least=88)
     assert (len(slot.tokens), slot.staged, slot.least) == (90, 0, 88)
     assert set(slot.stands_on) == {b"x"}
     table.check_integrity()

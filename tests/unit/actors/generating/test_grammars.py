@@ -24,7 +24,7 @@ class Compiling:
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
 
-    def hold(self, grammar: Grammar) -> None:
+    def constrain(self, grammar: Grammar) -> None:
         """Compile nothing."""
         self.threads.append(threading.current_thread())
         self.begun.set()

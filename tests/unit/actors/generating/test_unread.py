@@ -41,9 +41,9 @@ def test_an_account_is_known_while_it_holds_something() -> None:
     unread = Unread()
     with unread.backlog("a") as a, unread.backlog("b"):
         assert unread.statistics().readers == 0
-        a.hold(7)
+        a.set_size(7)
         assert (held(unread), unread.statistics().readers) == (7, 1)
-        a.hold(0)
+        a.set_size(0)
         assert (held(unread), unread.statistics().readers) == (0, 0)
 
 
@@ -52,12 +52,12 @@ def test_whatever_a_scope_holds_at_its_end_is_let_go() -> None:
 
     def fail(backlog: Backlog) -> None:
         with backlog:
-            backlog.hold(7)
+            backlog.set_size(7)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail(a := unread.backlog("a"))
-    a.hold(9)
+    a.set_size(9)
     assert held(unread) == 0
     assert a.error is None
 
@@ -65,11 +65,11 @@ def test_whatever_a_scope_holds_at_its_end_is_let_go() -> None:
 def test_one_that_holds_too_much_itself_is_cut() -> None:
     unread = Unread(budget=1000, each=100)
     a, b = unread.backlog("a"), unread.backlog("b")
-    b.hold(100)
-    a.hold(101)
+    b.set_size(100)
+    a.set_size(101)
     assert isinstance(a.error, AnswerTooLarge)
     assert held(unread) == 100
-    a.hold(5)
+    a.set_size(5)
     assert held(unread) == 100, "who was cut holds nothing any more"
     with pytest.raises(AnswerTooLarge):
         a.check()
@@ -79,11 +79,11 @@ def test_one_that_holds_too_much_itself_is_cut() -> None:
 def test_of_those_who_are_behind_the_one_that_holds_most_is_cut_whoever_was_last() -> None:
     unread = Unread(budget=6 * BEHIND)
     slow, slower, other = (unread.backlog(name) for name in ("slow", "slower", "other"))
-    slow.hold(2 * BEHIND)
-    slower.hold(3 * BEHIND)
-    other.hold(BEHIND)
+    slow.set_size(2 * BEHIND)
+    slower.set_size(3 * BEHIND)
+    other.set_size(BEHIND)
     assert cut_names(slow, slower, other) == []
-    other.hold(BEHIND + 1)
+    other.set_size(BEHIND + 1)
     assert cut_names(slow, slower, other) == ["slower"]
     assert isinstance(slower.error, AnswersUnread)
     assert held(unread) == 3 * BEHIND + 1
@@ -93,11 +93,11 @@ def test_of_those_who_are_behind_the_one_that_holds_most_is_cut_whoever_was_last
 def test_an_answer_that_is_gathered_is_not_behind_and_goes_after_those_who_are() -> None:
     unread = Unread(budget=5 * BEHIND)
     gathered, slow = unread.backlog("gathered", gathering=True), unread.backlog("slow")
-    gathered.hold(3 * BEHIND)
-    slow.hold(2 * BEHIND)
-    gathered.hold(4 * BEHIND)
+    gathered.set_size(3 * BEHIND)
+    slow.set_size(2 * BEHIND)
+    gathered.set_size(4 * BEHIND)
     assert cut_names(gathered, slow) == ["slow"]
-    gathered.hold(5 * BEHIND + 1)
+    gathered.set_size(5 * BEHIND + 1)
     assert cut_names(gathered, slow) == ["gathered", "slow"]
     assert held(unread) == 0
 
@@ -105,8 +105,8 @@ def test_an_answer_that_is_gathered_is_not_behind_and_goes_after_those_who_are()
 def test_a_reader_who_keeps_up_goes_after_answers_that_are_gathered() -> None:
     unread = Unread(budget=3 * BEHIND)
     reads, gathered = unread.backlog("reads"), unread.backlog("gathered", gathering=True)
-    gathered.hold(2 * BEHIND + 1)
-    reads.hold(BEHIND)
+    gathered.set_size(2 * BEHIND + 1)
+    reads.set_size(BEHIND)
     assert cut_names(reads, gathered) == ["gathered"]
 
 
@@ -114,7 +114,7 @@ def test_of_several_that_hold_the_same_the_first_is_cut() -> None:
     unread = Unread(budget=5 * BEHIND)
     backlogs = [unread.backlog(name) for name in "abc"]
     for backlog in backlogs:
-        backlog.hold(2 * BEHIND)
+        backlog.set_size(2 * BEHIND)
     assert cut_names(*backlogs) == ["a"]
 
 
@@ -123,8 +123,8 @@ def test_cutting_calls_back_once_with_nothing_held_and_keeps_no_reference() -> N
     unread = Unread(each=10)
     backlog = unread.backlog("a")
     backlog.on_cut = lambda error: calls.append((error, backlog.held))
-    backlog.hold(11)
-    backlog.hold(12)
+    backlog.set_size(11)
+    backlog.set_size(12)
     assert calls == [(backlog.error, 0)]
     assert backlog.on_cut is None
 
@@ -138,7 +138,7 @@ def test_the_sum_never_exceeds_the_budget_and_no_more_are_cut_than_needed(seed: 
         backlog = draw.choice(backlogs)
         before = {other: other.held for other in backlogs}
         size = draw.randrange(9 * BEHIND)
-        backlog.hold(size)
+        backlog.set_size(size)
         assert held(unread) <= 20 * BEHIND
         for cut in backlogs:
             if cut.error is not None and before[cut]:  # it was cut just now: for itself, or as there was too much

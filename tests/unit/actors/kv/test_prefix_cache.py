@@ -1,4 +1,4 @@
-"""Which blocks exist, and what is fetched, struck and audited: the prefix cache alone, without an engine."""
+"""Which blocks exist, and what is fetched, invalidated and audited: the prefix cache alone, without an engine."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_fetch_ends_at_the_first_that_cannot_be_had() -> None:
 
 
 @simulated(seeds=1)
-async def test_what_was_struck_while_it_was_read_does_not_come_back_though_it_was_computed_anew() -> None:
+async def test_what_was_invalidated_while_it_was_read_does_not_come_back_though_it_was_computed_anew() -> None:
     disk = FakeDisk()
     cache = cache_with(ram=0, disk=disk)
     keep(cache, 0)
@@ -102,7 +102,7 @@ async def test_what_was_struck_while_it_was_read_does_not_come_back_though_it_wa
                 fetched.extend(cache.take(await cache.fetch(KEYS[:1])))
 
             await trio.sleep(0.009)
-            cache.verdicts.strike(KEYS[:1])
+            cache.invalidation.invalidate(KEYS[:1])
             keep(cache, 0)
     assert not any(block is wrong for block in fetched)
     assert KEYS[0] in cache.tiers
@@ -119,7 +119,7 @@ async def test_blocks_come_back_from_a_real_folder(tmp_path: Path) -> None:
         blocks = cache.take(await cache.fetch(KEYS[:3]))
         assert all((block.data == rows(place)).all() for place, block in enumerate(blocks))
         assert cache.statistics().disk == disk.statistics()
-        cache.verdicts.strike(KEYS[1:2])
+        cache.invalidation.invalidate(KEYS[1:2])
         assert cache.tiers.reach(KEYS, 0) == 1
         assert len(list(folder.glob("*/*.safetensors"))) == 2
 
@@ -138,35 +138,35 @@ async def test_a_small_memory_does_not_hinder_a_long_chain() -> None:
 
 
 @simulated(seeds=1)
-async def test_a_strike_takes_blocks_out_of_both_tiers() -> None:
+async def test_an_invalidation_takes_blocks_out_of_both_tiers() -> None:
     disk = FakeDisk()
     cache = cache_with(disk=disk)
     keep(cache, 0, 1, 2)
     cache.tiers.ram.drop(KEYS[0])
     disk.drop([KEYS[1]])
-    cache.verdicts.strike(KEYS[:2])
-    cache.verdicts.strike(KEYS[:2])
+    cache.invalidation.invalidate(KEYS[:2])
+    cache.invalidation.invalidate(KEYS[:2])
     assert cache.statistics().strikes == 2
     assert not any(key in cache.tiers for key in KEYS[:2])
     assert KEYS[2] in cache.tiers
-    cache.verdicts.strike([])
+    cache.invalidation.invalidate([])
     cache.check_integrity()
 
 
 @simulated(seeds=1)
 async def test_audits_are_a_share_of_the_restores() -> None:
-    assert not any(cache_with().verdicts.choose_audit() for _ in range(50))
+    assert not any(cache_with().invalidation.choose_audit() for _ in range(50))
     always, some = cache_with(audit_share=1.0), cache_with(audit_share=0.25)
-    assert all(always.verdicts.choose_audit() for _ in range(50))
-    assert 200 < sum(some.verdicts.choose_audit() for _ in range(1000)) < 300
+    assert all(always.invalidation.choose_audit() for _ in range(50))
+    assert 200 < sum(some.invalidation.choose_audit() for _ in range(1000)) < 300
 
 
 @simulated(seeds=1)
 async def test_audits_are_counted_and_a_bad_one_is_said_loudly(caplog: pytest.LogCaptureFixture) -> None:
     cache = cache_with()
-    cache.verdicts.note_audit(agrees=True)
+    cache.invalidation.note_audit(agrees=True)
     assert caplog.records == []
-    cache.verdicts.note_audit(agrees=False)
+    cache.invalidation.note_audit(agrees=False)
     (record,) = caplog.records
     assert record.levelname == "ERROR"
     assert (cache.statistics().audits, cache.statistics().audit_failures) == (2, 1)

@@ -132,7 +132,7 @@ async def test_what_the_disk_took_and_then_refused_is_offered_again_in_its_order
     disk.blocks.clear()
     disk.room, disk.refused = 0, KEYS[:3]
     keep(cache, 3)
-    cache.verdicts.strike(KEYS[1:2])
+    cache.invalidation.invalidate(KEYS[1:2])
     disk.room = 9
     assert cache.write_behind.offer()
     assert list(disk.blocks) == [KEYS[0], *KEYS[2:]]
@@ -241,11 +241,11 @@ async def test_a_disk_that_takes_nothing_for_long_does_not_fill_the_memory_with_
 
 
 @simulated(seeds=1)
-async def test_what_is_struck_before_the_disk_took_it_is_not_offered_again() -> None:
+async def test_what_is_invalidated_before_the_disk_took_it_is_not_offered_again() -> None:
     disk = FakeDisk(room=0)
     cache = cache_with(disk=disk)
     keep(cache, 0, 1)
-    cache.verdicts.strike(KEYS[:1])
+    cache.invalidation.invalidate(KEYS[:1])
     disk.room = 9
     assert cache.write_behind.offer()
     assert list(disk.blocks) == KEYS[1:2]

@@ -165,7 +165,7 @@ def test_shares_are_close_to_the_weights(
     assert lag <= (slots + 2) * 2 * largest, (used, lag)
 
 
-def test_who_was_parked_is_some_levels_ahead_and_the_most_important_is_not() -> None:
+def test_who_was_preempted_is_some_levels_ahead_and_the_most_important_is_not() -> None:
     order = order_of((0, None))
     order.add(Claim(7, 7, 0.0, 3, None, levels=5))
     assert order.next(0.0) == 7

@@ -15,7 +15,7 @@ from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level, llama2_style
 
 TOKENIZER = Tokenizer(byte_level())
-HOLD = GrammarCompiler(TOKENIZER, TOKENIZER.vocab_size, (2,)).hold
+CONSTRAIN = GrammarCompiler(TOKENIZER, TOKENIZER.vocab_size, (2,)).constrain
 BUDGET = ThoughtBudget(4, "<think>", "</think>")
 CHANNELS = ThoughtBudget(4, "<think>a:", "<|im_end|>", again=True)
 HELD = 'start: until /[{][a-z]*[}]/\nuntil[suffix="</think>"]: /(.|\\n)*/\n'
@@ -38,7 +38,7 @@ def ids(text: str) -> list[int]:
 
 def spoken(name: str, wanted: str) -> str:
     """What a model says that wants to say this, and goes on where it was where it had to say something else."""
-    matcher, said, rest = HOLD(MATCHERS[name]).matcher(), [], wanted
+    matcher, said, rest = CONSTRAIN(MATCHERS[name]).matcher(), [], wanted
     while rest:
         (own, *_), forced = ids(rest), matcher.forced()
         token = forced[0] if forced else own
@@ -57,7 +57,7 @@ def allowed(bits: bytes | None) -> set[int] | None:
 def test_a_marker_that_is_a_token_is_said_as_one_though_it_was_begun_as_text() -> None:
     """A grammar takes the token alone for the end of the thought."""
     budget = dataclasses.replace(CHANNELS, opening="<think>", again=False, begun=True)
-    matcher = HOLD(dataclasses.replace(MATCHERS["any"], budget=budget)).matcher()
+    matcher = CONSTRAIN(dataclasses.replace(MATCHERS["any"], budget=budget)).matcher()
     for token in ids("1ab<"):
         matcher.accept(token)
     assert matcher.forced() == [TOKENIZER.added_tokens["<|im_end|>"]]
@@ -65,9 +65,9 @@ def test_a_marker_that_is_a_token_is_said_as_one_though_it_was_begun_as_text() -
 
 def test_a_marker_is_said_whole_where_no_tokens_spell_its_rest() -> None:
     tokenizer = Tokenizer(llama2_style())
-    hold = GrammarCompiler(tokenizer, tokenizer.vocab_size, (2,)).hold
+    constrain = GrammarCompiler(tokenizer, tokenizer.vocab_size, (2,)).constrain
     budget = dataclasses.replace(BUDGET, tokens=1, begun=True)
-    matcher = hold(dataclasses.replace(MATCHERS["any"], budget=budget)).matcher()
+    matcher = constrain(dataclasses.replace(MATCHERS["any"], budget=budget)).matcher()
     matcher.accept(tokenizer.encode("<", add_special_tokens=False)[-1])
     said = b"".join(map(tokenizer.token_bytes, matcher.forced()))
     assert said.endswith(b"</think>")
@@ -94,7 +94,7 @@ def test_behind_so_many_tokens_the_thought_ends(name: str, wanted: str, said: st
 
 
 def test_thoughts_of_one_answer_are_counted_together() -> None:
-    matcher = HOLD(MATCHERS["again"]).matcher()
+    matcher = CONSTRAIN(MATCHERS["again"]).matcher()
     for token_id in [*ids("<think>a:123"), 2, *ids("<think>a:4")]:
         assert matcher.mask_after(()) is None
         matcher.accept(token_id)
@@ -103,11 +103,11 @@ def test_thoughts_of_one_answer_are_counted_together() -> None:
 
 def test_a_budget_of_nothing_is_an_empty_thought() -> None:
     grammar = Grammar(GrammarKind.ANY, "", budget=ThoughtBudget(0, "<think>", "</think>", begun=True))
-    assert TOKENIZER.decode(HOLD(grammar).matcher().forced()) == "</think>"
+    assert TOKENIZER.decode(CONSTRAIN(grammar).matcher().forced()) == "</think>"
 
 
 def test_what_ends_a_thought_is_forced_and_what_follows_is_the_grammars() -> None:
-    matcher = HOLD(MATCHERS["held"]).matcher()
+    matcher = CONSTRAIN(MATCHERS["held"]).matcher()
     thought = ids("ab{}")
     assert matcher.count_valid([*thought, *ids("e")]) == len(thought)
     for token_id in thought:
@@ -124,14 +124,14 @@ def test_what_ends_a_thought_is_forced_and_what_follows_is_the_grammars() -> Non
 
 
 def test_who_thinks_on_fails() -> None:
-    matcher = HOLD(MATCHERS["begun"]).matcher()
+    matcher = CONSTRAIN(MATCHERS["begun"]).matcher()
     with pytest.raises(GrammarFailed, match="budget is spent"):
         matcher.mask_after(ids("12345"))
     assert matcher.mask_after(ids("123")) is None
 
 
 def test_who_has_thought_is_held_to_nothing_any_more() -> None:
-    matcher = HOLD(MATCHERS["any"]).matcher()
+    matcher = CONSTRAIN(MATCHERS["any"]).matcher()
     free = [matcher.is_free]
     matcher.accept(ids("Y")[0])
     assert [*free, matcher.is_free] == [False, True]
@@ -141,7 +141,7 @@ def test_who_has_thought_is_held_to_nothing_any_more() -> None:
 @given(st.sampled_from([*MATCHERS]), st.lists(st.sampled_from(PIECES), max_size=12), st.data())
 def test_looking_ahead_changes_nothing(name: str, pieces: list[str], data: st.DataObject) -> None:
     """In any order of questions, the answers are those of a matcher that has accepted the tokens."""
-    looking, walking = (HOLD(MATCHERS[name]).matcher() for _ in range(2))
+    looking, walking = (CONSTRAIN(MATCHERS[name]).matcher() for _ in range(2))
     tokens = [token for piece in pieces for token in TOKENIZER.encode(piece, add_special_tokens=False)]
     tokens = tokens[: looking.count_valid(tokens)]
     at = data.draw(st.integers(0, len(tokens)))

@@ -58,9 +58,9 @@ def test_who_is_moved_has_both_places_until_the_end() -> None:
     arena = Arena(POSITIONS)
     arena.allocate(0, 64, 64)
     arena.allocate(1, 128, 128)
-    arena.begin_move(Relocation(0, Extent(192, 128)))
+    arena.begin_relocation(Relocation(0, Extent(192, 128)))
     assert arena.free == POSITIONS - 64 - 128 - 128
-    arena.end_move(0)
+    arena.end_relocation(0)
     assert arena.extent(0) == Extent(192, 128)
     assert arena.gaps() == [Extent(0, 64), Extent(320, 320)]
 
@@ -68,8 +68,8 @@ def test_who_is_moved_has_both_places_until_the_end() -> None:
 def test_a_move_that_is_given_up_leaves_what_there_was() -> None:
     arena = Arena(POSITIONS)
     arena.allocate(0, 64, 64)
-    arena.begin_move(Relocation(0, Extent(192, 128)))
-    arena.abandon_move(0)
+    arena.begin_relocation(Relocation(0, Extent(192, 128)))
+    arena.abandon_relocation(0)
     assert arena.gaps() == [Extent(64, 576)]
 
 
@@ -79,7 +79,7 @@ def test_the_cheaper_way_to_more_room_is_taken() -> None:
         arena = Arena(POSITIONS)
         for owner in (0, 1):
             arena.allocate(owner, 64, 64)
-        move = arena.plan_move(0, 128, 128, {0: own, 1: other})
+        move = arena.plan_relocation(0, 128, 128, {0: own, 1: other})
         assert move is not None
         assert move.owner == mover
 
@@ -88,9 +88,9 @@ def test_nobody_is_moved_who_may_not_be() -> None:
     arena = Arena(256)
     for owner in range(3):
         arena.allocate(owner, 64, 64)
-    assert arena.plan_move(0, 128, 128, {}, fixed={2}) is None
-    assert arena.plan_move(0, 128, 128, {}, fixed={0}) is None
-    assert arena.plan_move(0, 128, 128, {}) == Relocation(2, Extent(192, 64))
+    assert arena.plan_relocation(0, 128, 128, {}, fixed={2}) is None
+    assert arena.plan_relocation(0, 128, 128, {}, fixed={0}) is None
+    assert arena.plan_relocation(0, 128, 128, {}) == Relocation(2, Extent(192, 64))
 
 
 class ArenaMachine(RuleBasedStateMachine):
@@ -142,14 +142,14 @@ class ArenaMachine(RuleBasedStateMachine):
     @rule(owner=owners, least=sizes, ends=st.sampled_from(["end", "abandon", "wait"]))
     def move(self, owner: int, least: int, ends: str) -> None:
         """Make the next move that would bring an owner more room."""
-        move = self.arena.plan_move(owner, least, least, self.needed)
+        move = self.arena.plan_relocation(owner, least, least, self.needed)
         if move is None:
             return
-        self.arena.begin_move(move)
+        self.arena.begin_relocation(move)
         if ends == "end":
-            self.arena.end_move(move.owner)
+            self.arena.end_relocation(move.owner)
         elif ends == "abandon":
-            self.arena.abandon_move(move.owner)
+            self.arena.abandon_relocation(move.owner)
 
     @rule(owner=owners, other=owners)
     def exchange(self, owner: int, other: int) -> None:
@@ -163,11 +163,11 @@ class ArenaMachine(RuleBasedStateMachine):
         self.needed = {names.get(one, one): needed for one, needed in self.needed.items()}
 
     @rule()
-    def end_all_moves(self) -> None:
+    def end_all_relocations(self) -> None:
         """End what was begun."""
         for owner in self.needed:
             if self.arena.target(owner) is not None:
-                self.arena.end_move(owner)
+                self.arena.end_relocation(owner)
 
     @invariant()
     def nobody_has_what_another_has(self) -> None:
@@ -214,10 +214,10 @@ def test_everything_that_is_free_can_be_used(sizes: list[int], gone: set[int], g
     if not least:
         return
     moved: list[int] = []
-    while (move := arena.plan_move(grows, least, least, dict(enumerate(rows)))) is not None:
-        arena.begin_move(move)
+    while (move := arena.plan_relocation(grows, least, least, dict(enumerate(rows)))) is not None:
+        arena.begin_relocation(move)
         arena.check_integrity()
-        arena.end_move(move.owner)
+        arena.end_relocation(move.owner)
         moved.append(move.owner)
         assert len(moved) <= 12
     assert arena.allocate(grows, least, least) if extent is None else arena.grow(grows, least, least)

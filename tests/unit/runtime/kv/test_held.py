@@ -161,7 +161,7 @@ def test_blocks_of_an_owner_who_shares_no_kv_are_not_told_of() -> None:
     held.check_integrity()
 
 
-def test_the_last_tokens_of_a_parked_sequence_are_no_block_for_others() -> None:
+def test_the_last_tokens_of_a_preempted_sequence_are_no_block_for_others() -> None:
     known = Known()
     held = HeldBlocks(ROOT, known)
     held.ram_holds(Block(b"tail", ROOT, (1, 2, 3), DATA))

@@ -159,7 +159,7 @@ def test_held_blocks_go_last_and_only_until_then() -> None:
     tier = RamTier(3 * SIZE, TaskOwner())
     blocks = [make_block(n) for n in range(9)]
     fill(tier, blocks[:3])
-    tier.hold([blocks[0].key, blocks[1].key], until=10.0)
+    tier.keep_until([blocks[0].key, blocks[1].key], until=10.0)
     fill(tier, blocks[3:5], now=9.9)
     assert kept(tier, blocks) == [0, 1, 4]
     fill(tier, blocks[5:6], now=10.0)
@@ -170,7 +170,7 @@ def test_held_blocks_go_when_there_is_nothing_else() -> None:
     tier = RamTier(2 * SIZE, TaskOwner())
     blocks = [make_block(n) for n in range(3)]
     fill(tier, blocks[:2])
-    tier.hold([block.key for block in blocks], until=10.0)
+    tier.keep_until([block.key for block in blocks], until=10.0)
     assert fill(tier, blocks[2:]) == [True]
     assert kept(tier, blocks) == [1, 2]
 
@@ -179,8 +179,8 @@ def test_a_hold_is_never_shortened_and_ends_with_the_block() -> None:
     tier = RamTier(2 * SIZE, TaskOwner())
     blocks = [make_block(n) for n in range(4)]
     fill(tier, blocks[:2])
-    tier.hold([blocks[0].key], until=10.0)
-    tier.hold([blocks[0].key], until=5.0)
+    tier.keep_until([blocks[0].key], until=10.0)
+    tier.keep_until([blocks[0].key], until=5.0)
     fill(tier, blocks[2:3], now=7.0)
     assert kept(tier, blocks) == [0, 2]
     tier.drop(blocks[0].key)
@@ -299,7 +299,7 @@ class AgainstNaive(RuleBasedStateMachine):
     @rule(block=blocks, seconds=st.integers(0, 3))
     def hold(self, block: Block, seconds: int) -> None:
         """Hold a chain in both."""
-        self.tier.hold([each.key for each in path(block)], self.now + seconds)
+        self.tier.keep_until([each.key for each in path(block)], self.now + seconds)
         for each in path(block):
             if each in self.naive.blocks:
                 self.naive.held[each.key] = max(self.naive.held.get(each.key, 0.0), self.now + seconds)

@@ -9,7 +9,7 @@ from huggingface_hub import constants
 
 from runtime.errors import CheckpointError
 from runtime.store.folder import ModelsFolder, Source
-from runtime.store.held import Place, find_held, held_models, remove_held
+from runtime.store.held import ModelLocation, find_held, held_models, remove_held
 from runtime.store.names import PackageName
 from runtime.store.progress import SILENT
 from tests.models.hub_caches import cache_revision
@@ -43,12 +43,12 @@ def keep(folder: ModelsFolder, project: str, version: str) -> None:
 
 
 def names(folder: ModelsFolder) -> list[str]:
-    return [held.name for held in held_models(folder) if held.place is not Place.EMBEDDED]
+    return [held.name for held in held_models(folder) if held.location is not ModelLocation.EMBEDDED]
 
 
 def test_the_embedded_model_is_here(folder: ModelsFolder) -> None:
     (held,) = held_models(folder)
-    assert (held.name, held.place, held.problem) == ("(embedded)", Place.EMBEDDED, None)
+    assert (held.name, held.location, held.problem) == ("(embedded)", ModelLocation.EMBEDDED, None)
 
 
 def test_what_is_in_both_places_is_listed_by_the_names_that_serve_it(folder: ModelsFolder, cache: Path) -> None:

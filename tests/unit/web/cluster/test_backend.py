@@ -17,7 +17,7 @@ from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, finished, say, token
 from tests.live.server import PATIENCE
 from web.cluster import backend, handoff
-from web.cluster.backend import Backend, sorted_out
+from web.cluster.backend import Backend, split_error
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.handoff import Handoff
 from web.cluster.translation.chunks import SIGN_OF_LIFE
@@ -214,20 +214,20 @@ def test_an_engine_that_refuses_is_told_of() -> None:
 
 def test_a_generation_that_fails_ends_the_request_with_its_error_behind_its_tokens() -> None:
     events: list[Event] = [token("a"), Failed(0, StepFailed("x")), token("b")]
-    told, error = sorted_out(events)
+    told, error = split_error(events)
     assert told == [token("a")]
     assert isinstance(error, StepFailed)
 
 
 def test_what_a_shutdown_cancels_goes_on_elsewhere_and_what_else_is_cancelled_is_told() -> None:
     moved = replace(finished(reason=FinishReason.CANCELLED), cancelled=CancelReason.SHUTDOWN)
-    assert isinstance(sorted_out([moved])[1], ShuttingDown)
+    assert isinstance(split_error([moved])[1], ShuttingDown)
     ended = replace(moved, cancelled=CancelReason.OPERATOR)
-    assert sorted_out([ended]) == ([ended], None)
+    assert split_error([ended]) == ([ended], None)
 
 
 def test_a_request_error_is_no_cancel() -> None:
-    assert sorted_out([Failed(0, RequestError("x"))])[0] == []
+    assert split_error([Failed(0, RequestError("x"))])[0] == []
 
 
 def test_a_request_that_comes_again_waits_until_the_earlier_attempt_has_heard_that_it_is_not_wanted() -> None:

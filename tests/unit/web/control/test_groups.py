@@ -1,4 +1,4 @@
-"""The routes of groups, and what a request says of its kin."""
+"""The routes of groups, and what a request says of related requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from actors.control import Control
-from actors.core.hold import Place
+from actors.core.hold import QueuePlace
 from actors.core.receipts import CancelReason
 from runtime.errors import RequestError
 from tests.fakes.engine import FakeEngine, as_engine
@@ -22,8 +22,8 @@ from web.control.fields import ControlFields, with_headers
 def joined(stack: ExitStack, engine: FakeEngine, name: str, group: str | None, owner: str | None = None) -> list[str]:
     """Have a request live that belongs to a group; what it is told is in the list."""
     told = list[str]()
-    member = stack.enter_context(engine.kin.joined(name, owner, Control(group=group)))
-    member.admit([Place()], lambda reason: told.append(reason.value))
+    member = stack.enter_context(engine.groups.joined(name, owner, Control(group=group)))
+    member.admit([QueuePlace()], lambda reason: told.append(reason.value))
     return told
 
 

@@ -35,7 +35,7 @@ export class Arena {
   }
 }
 
-/** The tokens of a slot's sequence, or those that are kept in it; or on a shelf, which has no state. */
+/** The tokens of a slot's sequence, or those that are kept in it; or in a retained extent, which has no state. */
 export function tokensOf({ state, tokens, resident_tokens: resident }) {
   return state === "idle" ? resident : tokens;
 }
@@ -57,7 +57,7 @@ export function roomText({ positions, free, bytes, free_bytes: freeBytes, larges
 export function doneText({ grown, moves, compactions, given_up: givenUp, moving, shelves }) {
   const parts = [`So far ${count(grown)} grew in place and ${count(moves)} were moved, ${count(compactions)} to make room for another`];
   if (givenUp) parts.push(`${count(givenUp)} that were kept made room`);
-  if (moving !== null) parts.push(`${shelves.some(({ id }) => id === moving) ? "shelf" : "slot"} ${moving} is being moved`);
+  if (moving !== null) parts.push(`${shelves.some(({ id }) => id === moving) ? "retained extent" : "slot"} ${moving} is being moved`);
   return `${parts.join("; ")}.`;
 }
 
@@ -69,7 +69,7 @@ export function mebibytes(bytes) {
 
 function sentence(slot) {
   const kept = isHeld(slot) ? "" : ", kept";
-  const name = slot.state === undefined ? "Shelf" : "Slot";
+  const name = slot.state === undefined ? "Retained extent" : "Slot";
   return `${name} ${slot.id}: ${counted(tokensOf(slot), "token", count(tokensOf(slot)))}${kept}, from ${count(slot.origin)} to ${count(slot.origin + slot.capacity)}.`;
 }
 

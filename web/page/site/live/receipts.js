@@ -43,7 +43,7 @@ export function span(from, to) {
 export function cost(receipt) {
   const { detected_at: detected, slot_freed_at: freed } = receipt;
   if (freed === null) return "It had no slot yet, so nothing had to stop.";
-  const parked = receipt.parks ? ` It had been parked ${receipt.parks === 1 ? "once" : `${receipt.parks} times`}.` : "";
+  const parked = receipt.parks ? ` It had been preempted ${receipt.parks === 1 ? "once" : `${receipt.parks} times`}.` : "";
   return `Its slot was free after ${span(detected, freed)}. ${work(receipt)}${parked}`;
 }
 

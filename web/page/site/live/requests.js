@@ -9,7 +9,7 @@ const DOING = {
   verify: "verifies drafts",
   decode: "writes",
   queued: "waits",
-  parked: "is parked, until a slot is free for it",
+  parked: "is preempted, until a slot is free for it",
   done: "is done",
   lost: "lost its device",
 };
@@ -97,7 +97,7 @@ export class Requests {
     const { slots, statistics } = this.model.state;
     if (slots.every(({ state }) => state !== "idle")) return "every slot is taken";
     const { promised, positions } = statistics.manager.arena;
-    return promised ? `${promised} of ${positions} tokens of KV are promised to those who run` : "its turn comes";
+    return promised ? `${promised} of ${positions} tokens of KV are reserved for those who run` : "its turn comes";
   }
 }
 
@@ -110,7 +110,7 @@ function placesOf(requests) {
   return places;
 }
 
-/** What a request said of itself and of its kin; an empty text for nothing. */
+/** What a request said of itself and of related requests; an empty text for nothing. */
 export function kinText({ group, first_wins: races, supersede, after, warm }) {
   const parts = [];
   if (warm) parts.push("warms its prompt");
@@ -122,7 +122,7 @@ export function kinText({ group, first_wins: races, supersede, after, warm }) {
 
 function scopeText({ prompt_tokens: prompt, completion_tokens: written, deadline, created, parks, parked_seconds: parked }, now) {
   const parts = [`prompt ${prompt}`, `written ${written}`, `for ${Math.max(0, now - created).toFixed(0)} s`];
-  if (parks) parts.push(`parked ${parks === 1 ? "once" : `${parks} times`}, ${parked.toFixed(1)} s`);
+  if (parks) parts.push(`preempted ${parks === 1 ? "once" : `${parks} times`}, ${parked.toFixed(1)} s`);
   if (deadline !== null) parts.push(`${Math.max(0, deadline - now).toFixed(0)} s left`);
   return parts.join(" · ");
 }

@@ -22,7 +22,7 @@ def table_of(*lengths: int, slots: int = 3, positions: int = 640) -> SlotTable:
     """A table whose first slots are held, and have so many tokens and room for them."""
     table = SlotTable(slots, 512, positions=positions, root=ROOT)
     for owner, length in zip((A, B, C), lengths, strict=False):
-        slot = table.grant(owner, TokenChain(ROOT, text(length + 1, length)), promise=length + 1)
+        slot = table.grant(owner, TokenChain(ROOT, text(length + 1, length)), reserved=length + 1)
         assert slot is not None
         assert table.extents.give(slot, length, length)
         table.commit(slot, text(length, length))
@@ -30,20 +30,20 @@ def table_of(*lengths: int, slots: int = 3, positions: int = 640) -> SlotTable:
     return table
 
 
-def test_no_more_is_promised_than_there_is() -> None:
+def test_no_more_is_reserved_than_there_is() -> None:
     table = table_of(300, slots=3)
-    assert table.extents.promised == 320
+    assert table.extents.reserved == 320
     assert table.extents.grantable([320, 1]) == 1
     assert table.extents.grantable([100, 100, 100]) == 2  # slots are free for so many
-    assert table.grant(B, TokenChain(ROOT, [1]), promise=321) is None
-    assert table.grant(B, TokenChain(ROOT, [1]), promise=320) is not None
-    assert table.extents.promised == 640, "also what there is no room for yet"
+    assert table.grant(B, TokenChain(ROOT, [1]), reserved=321) is None
+    assert table.grant(B, TokenChain(ROOT, [1]), reserved=320) is not None
+    assert table.extents.reserved == 640, "also what there is no room for yet"
 
 
-def test_a_promise_ends_with_its_hold() -> None:
+def test_a_reservation_ends_with_its_hold() -> None:
     table = table_of(300)
     table.release(table.slot(0))
-    assert table.extents.promised == 0
+    assert table.extents.reserved == 0
 
 
 def test_what_a_released_slot_does_not_need_is_taken_back() -> None:
@@ -61,11 +61,11 @@ def test_what_a_released_slot_does_not_need_is_taken_back() -> None:
     assert slot.capacity == 64
 
 
-def test_a_resident_that_is_given_up_keeps_its_place_until_its_blocks_are_out() -> None:
+def test_a_resident_that_is_evicted_keeps_its_place_until_its_blocks_are_out() -> None:
     table = table_of(100)
     slot = table.slot(0)
     table.release(slot)
-    resident = table.give_up(slot)
+    resident = table.evict(slot)
     assert len(resident.tokens) == 100
     assert (len(slot.tokens), slot.capacity) == (0, 128)
     table.extents.fit(slot)
@@ -75,7 +75,7 @@ def test_a_resident_that_is_given_up_keeps_its_place_until_its_blocks_are_out() 
 def move(table: SlotTable, owner: int, first: int) -> None:
     """Begin to move a slot's sequence, with as much room as it has."""
     slot = table.slot(owner)
-    table.extents.begin_move(Relocation(owner, Extent(first, slot.capacity)), 0, wanted_by=slot)
+    table.extents.begin_relocation(Relocation(owner, Extent(first, slot.capacity)), 0, wanted_by=slot)
 
 
 def test_a_sequence_goes_down_from_its_first_row_on_in_pieces_that_do_not_overlap() -> None:
@@ -86,11 +86,11 @@ def test_a_sequence_goes_down_from_its_first_row_on_in_pieces_that_do_not_overla
     move(table, 1, 0)
     assert table.extents.pieces(100) == [Relocate(1, 64, 0, 64), Relocate(1, 128, 64, 36)]
     for piece in table.extents.pieces(100):
-        table.extents.note_moved(piece)
+        table.extents.note_relocated(piece)
     assert [table.extents.place(slot, position) for position in (0, 99, 100, 199)] == [0, 99, 164, 263]
     assert slot.origin == 64
     for piece in table.extents.pieces(1000):
-        table.extents.note_moved(piece)
+        table.extents.note_relocated(piece)
     assert table.extents.moving is None
     assert (slot.origin, slot.capacity) == (0, 256)
 
@@ -101,7 +101,7 @@ def test_a_sequence_goes_up_from_its_last_row_on() -> None:
     move(table, 0, 64)
     assert table.extents.pieces(100) == [Relocate(0, 136, 200, 64), Relocate(0, 100, 164, 36)]
     for piece in table.extents.pieces(100):
-        table.extents.note_moved(piece)
+        table.extents.note_relocated(piece)
     assert [table.extents.place(slot, position) for position in (0, 99, 100, 199)] == [0, 99, 164, 263]
 
 

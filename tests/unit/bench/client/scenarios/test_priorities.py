@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # A prompt of 100 takes 0.1 s and 16 tokens 0.16 s; each of the others' prompts 0.2 s, a token of theirs 0.01 s.
 SIZES = Priorities(streams=1, depth=200, background=400, prompt=100, tokens=16, every=5.0, requests=4)
 FULL = replace(PLAIN, slots=1)
-PARKING = replace(FULL, parks=True, park_seconds=0.05)
+PREEMPTION = replace(FULL, preempts=True, preempt_seconds=0.05)
 
 
 async def test_the_idle_server_tells_what_a_first_token_takes(autojump_clock: MockClock) -> None:
@@ -37,33 +37,33 @@ async def test_a_server_without_priorities_lets_the_client_wait_for_a_slot(autoj
 
 
 async def test_a_server_that_makes_room_lets_it_wait_for_little_more_than_that(autojump_clock: MockClock) -> None:
-    found = await values_of(SIZES, PARKING)
+    found = await values_of(SIZES, PREEMPTION)
     expected = 0.05 + 0.11  # and a token that has begun
     assert expected < found["time to first token", "at most"] < expected + 0.02
     assert found["streams set aside", ""] == SIZES.requests
 
 
 async def test_a_stream_that_stays_is_not_counted(autojump_clock: MockClock) -> None:
-    found = await values_of(replace(SIZES, streams=2), replace(PARKING, slots=2))
+    found = await values_of(replace(SIZES, streams=2), replace(PREEMPTION, slots=2))
     assert found["streams set aside", ""] == SIZES.requests
 
 
 async def test_making_room_is_told_beside_reading_anew(autojump_clock: MockClock) -> None:
-    found = await values_of(SIZES, PARKING)
+    found = await values_of(SIZES, PREEMPTION)
     took = found["set aside and back", ""]
     assert 0.11 < took < 0.13, "twice 0.05 s, its next token, and one that had begun"
     assert found["set aside and back over reading", ""] == pytest.approx(took / 0.21)
 
 
 async def test_making_room_that_takes_longer_shows(autojump_clock: MockClock) -> None:
-    short, long = await values_of(SIZES, PARKING), await values_of(SIZES, replace(PARKING, park_seconds=0.3))
+    short, long = await values_of(SIZES, PREEMPTION), await values_of(SIZES, replace(PREEMPTION, preempt_seconds=0.3))
     more = long["set aside and back", ""] - short["set aside and back", ""]
     assert more == pytest.approx(0.5, abs=0.02)
     assert long["the others lose", ""] > short["the others lose", ""]
 
 
 async def test_what_the_others_lose_is_told_beside_what_the_client_takes(autojump_clock: MockClock) -> None:
-    found = await values_of(SIZES, PARKING)
+    found = await values_of(SIZES, PREEMPTION)
     assert found["the others", "alone"] == pytest.approx(100, rel=0.01)
     assert found["the client's requests take", ""] == pytest.approx(100 * 4 * 0.26 / 20)
     # The device works for the client for 0.26 s, and for 0.1 s to make room, every five seconds.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.client.harness.figures import Record
 from bench.client.harness.prompts import PromptMaker
 from bench.client.harness.runner import Plan, take_turn
-from bench.client.harness.turn import Turn
+from bench.client.harness.turn import Measurement
 from tests.fakes.bench import Behaviour, Silence, client_of, open_server, running
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ PLAIN = Behaviour()  # 1000 prompt tokens a second, 100 response tokens, in chun
 RUDE = replace(PLAIN, heeds=False, caches=False, receipts=False)
 
 
-def turn_on(server: FakeServer, dialect: Dialect | None = None) -> Turn:
+def turn_on(server: FakeServer, dialect: Dialect | None = None) -> Measurement:
     """Return a turn of a scenario on that server."""
     token_ids = range(300, 3000)
-    return Turn(client_of(server, dialect), PromptMaker(random.Random(1), token_ids), random.Random(2), limit=60)
+    return Measurement(client_of(server, dialect), PromptMaker(random.Random(1), token_ids), random.Random(2), limit=60)
 
 
 async def figures_of(scenario: Scenario, behaviour: Behaviour = PLAIN) -> dict[tuple[str, str], Figure]:

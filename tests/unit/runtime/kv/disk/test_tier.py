@@ -116,7 +116,7 @@ def test_a_full_queue_refuses_and_has_dropped_nothing(tmp_path: Path, writing: G
 
 def test_who_was_refused_is_told_once_when_there_is_room(tmp_path: Path, writing: Gate) -> None:
     blocks, told = chain(6), threading.Semaphore(0)
-    with open_tier(tmp_path, queue_blocks=4, has_room=told.release) as tier:
+    with open_tier(tmp_path, queue_blocks=4, has_space=told.release) as tier:
         assert tier.put_nowait(blocks[0])
         assert writing.arrived.wait(LONG)
         assert [tier.put_nowait(block) for block in blocks[1:]] == [True, True, True, True, False]

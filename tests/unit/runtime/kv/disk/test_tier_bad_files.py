@@ -160,7 +160,7 @@ def test_an_unreadable_file_is_a_miss_but_stays(
 
 
 def test_changed_bytes_under_a_fitting_checksum_pass_for_the_model_to_judge(tmp_path: Path) -> None:
-    """Nobody can see this from the file; it is what strike one and the audit are for."""
+    """Nobody can see this from the file; it is what the first failure and the audit are for."""
     (block,) = chain(1)
     changed = Block(block.key, block.parent, block.token_ids, block.data + 1)
     with open_tier(tmp_path) as tier:

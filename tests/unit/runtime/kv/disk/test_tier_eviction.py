@@ -134,7 +134,7 @@ def test_what_a_failing_disk_let_go_is_told_once_but_for_what_was_dropped(
 ) -> None:
     monkeypatch.setattr(os, "write", FullDisk())
     blocks, told = chain(4), threading.Semaphore(0)
-    with open_tier(tmp_path, has_room=told.release) as tier:
+    with open_tier(tmp_path, has_space=told.release) as tier:
         assert tier.put_nowait(blocks[0])
         assert writing.arrived.wait(LONG)
         for block in blocks[1:]:

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from actors.control import Control
-from actors.core.hold import Place
+from actors.core.hold import QueuePlace
 from actors.core.receipts import CancelReason
 from tests.fakes.engine import FakeEngine, as_engine, completion
 from web.cluster.control.desk import Desk
@@ -71,8 +71,8 @@ async def test_groups_are_told_of_and_ended_but_not_those_of_a_key() -> None:
     engine, told = FakeEngine(), list[CancelReason]()
     with ExitStack() as stack:
         for name, owner in (("r1", None), ("r2", "somebody")):
-            member = stack.enter_context(engine.kin.joined(name, owner, Control(group="g")))
-            member.admit([Place()], told.append)
+            member = stack.enter_context(engine.groups.joined(name, owner, Control(group="g")))
+            member.admit([QueuePlace()], told.append)
         (group,) = await ask(engine, Question.GROUPS)
         assert (group["name"], list(group["requests"])) == ("g", ["r1"])
         assert await ask(engine, Question.END_GROUP, name="g") == ["r1"]
@@ -82,8 +82,8 @@ async def test_groups_are_told_of_and_ended_but_not_those_of_a_key() -> None:
 async def test_one_that_is_superseded_elsewhere_is_ended_and_the_newest_is_told() -> None:
     engine, told = FakeEngine(), list[CancelReason]()
     desk = Desk(as_engine(engine), Succession())
-    with engine.kin.joined("here", None, Control(supersede="s")) as member:
-        member.admit([Place()], told.append)
+    with engine.groups.joined("here", None, Control(supersede="s")) as member:
+        member.admit([QueuePlace()], told.append)
         assert await desk.answer(asked(Question.SUPERSEDE, {"name": "s", "stamp": [3, "here"]})) == (3, "here")
         assert await desk.answer(asked(Question.SUPERSEDE, {"name": "s", "stamp": [2, "old"]})) == (3, "here")
         assert told == []

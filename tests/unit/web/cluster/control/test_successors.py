@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from actors.control import Control
-from actors.core.hold import Place
+from actors.core.hold import QueuePlace
 from actors.core.receipts import CancelReason
-from runtime.errors import EndedByKin
+from runtime.errors import EndedByAnotherRequest
 from tests.fakes.engine import FakeEngine, as_engine
 from web.cluster.control.desk import Desk
 from web.cluster.control.questions import Question
@@ -52,7 +52,7 @@ async def test_one_whose_place_was_taken_elsewhere_is_not_begun() -> None:
     succession.hears("s", (2, "newer"))
     succession.hears("s", (1, "r"))
     async with trio.open_nursery() as nursery:
-        with pytest.raises(EndedByKin):
+        with pytest.raises(EndedByAnotherRequest):
             Successors(succession, Desk(as_engine(FakeEngine()), succession), others, nursery).comes("s", "r")
     assert others.told == []
 
@@ -61,8 +61,8 @@ async def test_one_that_was_begun_is_ended_when_another_worker_knows_a_newer_one
     engine, succession, told = FakeEngine(), Succession(), list[CancelReason]()
     async with trio.open_nursery() as nursery:
         desk = Desk(as_engine(engine), succession)
-        with engine.kin.joined("r", None, Control(supersede="s")) as member:
-            member.admit([Place()], told.append)
+        with engine.groups.joined("r", None, Control(supersede="s")) as member:
+            member.admit([QueuePlace()], told.append)
             Successors(succession, desk, Others([7, "newer"]), nursery).comes("s", "r")
             await trio.testing.wait_all_tasks_blocked()
     assert told == [CancelReason.SUPERSEDED]

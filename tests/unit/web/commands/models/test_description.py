@@ -8,7 +8,7 @@ import pytest
 from gguf import GGMLQuantizationType
 
 from runtime.checkpoint import open as opening
-from runtime.store.held import HeldModel, Place
+from runtime.store.held import HeldModel, ModelLocation
 from tests.models.checkpoints import FAMILIES
 from tests.models.gguf.files import write_gguf
 from web.commands.models.description import describe
@@ -24,7 +24,7 @@ def llama(tmp_path: Path) -> Path:
 
 
 def held(path: Path, problem: str | None = None) -> HeldModel:
-    return HeldModel("a", Place.CEDE, path, 0, problem, None)
+    return HeldModel("a", ModelLocation.CEDE, path, 0, problem, None)
 
 
 def test_a_folder_is_described_by_its_config_and_its_weights(llama: Path) -> None:

@@ -35,7 +35,7 @@ def test_those_who_wait_say_for_how_long_and_why() -> None:
     overview.take(sample(4.0, [slot(0, "decode", "a"), slot(1)], [request("b", "queued")]))
     assert overview.queue()[0].why == "it gets a slot with the next turn"
     overview.take(sample(5.0, [slot(0), slot(1)], [request("b", "queued")], arena=ARENA | {"promised": 1400}))
-    assert overview.queue()[0].why == "1400 of 1600 tokens of KV are promised to those who run"
+    assert overview.queue()[0].why == "1400 of 1600 tokens of KV are reserved for those who run"
     overview.take(sample(6.0, [slot(0)], [request("a", "decode"), request("b", "queued") | {"after": "a"}]))
     assert overview.queue()[0].why == "a has not ended"
 

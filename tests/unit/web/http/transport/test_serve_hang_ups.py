@@ -49,7 +49,7 @@ async def test_hanging_up_cancels_that_request(hang_up: Hangup, pipelined: bytes
         other = await server.app.visit()
         stream = await server.get("/wait", after=pipelined)
         visit = await server.app.visit()
-        await stream.send_all(pipelined)  # and some later, when the protocol is already parked
+        await stream.send_all(pipelined)  # and some later, when the protocol is already preempted
         await wait_all_tasks_blocked()
         assert not visit.ended.is_set()
         await hang_up(stream)

@@ -19,7 +19,7 @@ from web.storage.objects import Bounds, Item, ItemNotFound, ObjectTooLarge
 from web.storage.store import open_store
 
 if TYPE_CHECKING:
-    from web.responses.stored.conversations import Turn
+    from web.responses.stored.conversations import ConversationLease
 
 OWNER = "alice"
 BOUNDS = Bounds(10**6, 1e9)
@@ -50,7 +50,7 @@ class Model:
     def __init__(self, conversations: StoredConversations, conversation_id: str) -> None:
         self._conversations = conversations
         self._id = conversation_id
-        self._turns: dict[str, tuple[Any, Turn]] = {}  # by who has it: its scope, and itself
+        self._turns: dict[str, tuple[Any, ConversationLease]] = {}  # by who has it: its scope, and itself
         self._ended: set[str] = set()
         self._number = 0
         self.items: list[str] | None = []

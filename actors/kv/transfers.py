@@ -1,0 +1,133 @@
+"""Transfers between two steps: blocks out of slots, to be kept, and cached KV into them."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from actors.core.events import SavedBlock, TransferBegins, TransferEnded
+from actors.kv.capacity import CapacityManager
+from actors.kv.transfer_planner import TransferPlanner
+from runtime.step.transfer import Save
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import outcome
+
+    from actors.core.holds import Holds
+    from actors.core.observer import Observers
+    from actors.core.slot_views import SlotView
+    from actors.core.slots import SlotTable
+    from actors.kv.prefix_cache import PrefixCache
+    from actors.kv.transfer_planner import PlannedTransfers
+    from actors.kv.waiting_blocks import SlotBlock
+    from runtime.step.executor import Executor
+    from runtime.step.transfer import KVData, Transfer
+
+logger = logging.getLogger("cede.kv")
+
+
+class KVTransfers:
+    """Part of the slot manager: called by its task, between steps, and by nobody else.
+
+    Args:
+        executor, table, cache, observers: the manager's.
+        lose: gives up the KV of a slot that could not be moved within the arena.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        table: SlotTable,
+        cache: PrefixCache,
+        observers: Observers,
+        lose: Callable[[SlotView], None],
+    ) -> None:
+        self._executor = executor
+        self._table = table
+        self._cache = cache
+        self._observers = observers
+        self._planner = TransferPlanner(table, cache, observers)
+        self._capacity = CapacityManager(table, cache)
+        self._lose = lose
+
+    def ensure_capacity(self, holds: Holds) -> None:
+        """Give those who wait for room in the arena what there is, and begin what has to be done for it."""
+        self._capacity.make(holds)
+
+    async def run(self, holds: Holds) -> bool:
+        """Move a bounded piece of KV; False if there was none, and none that need not be kept any more.
+
+        First come blocks that are to be kept and are in slots that are held, since nothing may be written there before,
+        or whose room is wanted; then what actors want moved, and a piece of a sequence that gets another place.  Blocks
+        of free slots are copied when there are no others, and one at a time while anyone waits for tokens.
+
+        Raises:
+            DeviceLost: no step can run now.
+        """
+        self._cache.write_behind.offer()
+        waiting = len(self._cache.waiting)
+        saves = self._next_saves(holds)
+        planned = [one for record in holds if (one := self._planner.plan(record)) is not None]
+        # What is copied out of a slot goes before what is moved into it, of which its ring may lose that: a source has
+        # more tokens than its target.
+        planned.sort(key=lambda one: one.record.length)
+        pieces = self._capacity.pieces()
+        if not saves and not planned and not pieces:
+            return len(self._cache.waiting) < waiting  # whose room may be what somebody waits for
+        transfers: list[Transfer] = [_save(self._table.slot(slot), block) for slot, block in saves]
+        transfers += [transfer for one in planned for transfer in one.transfers]
+        transfers += pieces
+        if self._observers.transfer_begins:
+            saved = tuple(SavedBlock(block.key, slot, block.start) for slot, block in saves)
+            self._observers.tell(self._observers.transfer_begins, TransferBegins(tuple(transfers), saved))
+        results = deque(await self._executor.transfer(transfers))
+        if self._observers.transfer_ended:
+            self._observers.tell(self._observers.transfer_ended, TransferEnded())
+        self._settle(saves, planned, results)
+        lost = self._capacity.settle(pieces, results)
+        if lost is not None:
+            self._lose(lost)
+        return True
+
+    def _next_saves(self, holds: Holds) -> list[tuple[int, SlotBlock]]:
+        piece = self._cache.saved_blocks
+        held = [record.slot.id for record in holds]
+        moving = self._table.extents.moving
+        still = {place.id for place in self._table.places if moving is None or place.id != moving.slot}
+        urgent = self._cache.next_saves([slot for slot in (*held, *self._capacity.urgent) if slot in still], piece)
+        if urgent:
+            return urgent
+        # What is in a retained extent is copied while nobody works, since it is for nobody else; or where its room is
+        # wanted.
+        lent = self._table.free if holds else self._table.lent
+        return self._cache.next_saves([place.id for place in lent if place.id in still], 1 if holds else piece)
+
+    def _settle(
+        self,
+        saves: Sequence[tuple[int, SlotBlock]],
+        planned: Sequence[PlannedTransfers],
+        results: deque[outcome.Outcome[KVData | None]],
+    ) -> None:
+        for _, block in saves:
+            result = results.popleft()
+            slot = self._cache.waiting.taken_from(block)
+            if slot is not None:  # else what it stands on was found wrong meanwhile
+                self._keep(slot, block, result)
+        for one in planned:
+            self._planner.settle(one, [results.popleft() for _ in one.transfers])
+
+    def _keep(self, slot: int, block: SlotBlock, saved: outcome.Outcome[KVData | None]) -> None:
+        try:
+            data = saved.unwrap()
+        except Exception as error:
+            logger.warning("a block of KV could not be copied out of its slot, and is not kept: %r", error)
+        else:
+            assert data is not None
+            self._cache.keep(slot, block, data)
+
+
+def _save(slot: SlotView, block: SlotBlock) -> Save:
+    return Save(slot.id, block.start, block.start + len(block.token_ids), block.whole, slot.origin)

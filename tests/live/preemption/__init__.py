@@ -1,0 +1,1 @@
+"""A real server whose streams are preempted."""
