@@ -12,7 +12,7 @@ SUITES = ("quick", "rest", "full")
 IN = {
     "": "quick",
     "hostile": "rest",
-    "house/test_wheel.py": "rest",
+    "repository/test_wheel.py": "rest",
     "live": "rest",
     "live/cancels/test_hangup.py": "quick",
     "live/cancels/test_queued_cancel.py": "quick",

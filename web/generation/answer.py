@@ -146,7 +146,7 @@ class Formatter(ABC):
         parts, generations, gathered: the same.
         ends: the last events of those that have ended, by their numbers.
         failed: whether an error was written; then nothing follows.
-        hold: told the bytes that are held, with each event.
+        set_size: told the bytes that are held, with each event.
     """
 
     content_type = CONTENT_TYPE
@@ -162,7 +162,7 @@ class Formatter(ABC):
         self.gathered = gathered
         self.ends: dict[int, Finished] = {}
         self.failed = False
-        self.hold: Callable[[int], None] | None = None
+        self.set_size: Callable[[int], None] | None = None
 
     def take(self, event: Progress) -> Sequence[Part]:
         """Take an event: gather it, where that is wanted, and return the parts that it made certain.
@@ -172,8 +172,8 @@ class Formatter(ABC):
         parts = self.parts.of(event)
         if self.gathered:
             self.gathered[event.index].add(event, parts)
-            if self.hold is not None:
-                self.hold(len(self))
+            if self.set_size is not None:
+                self.set_size(len(self))
         if isinstance(event, Finished):
             self.ends[event.index] = event
         return parts

@@ -200,7 +200,7 @@ class Responder:
             formatter = asked.formatter(None if keep is None else self.write_bytes)
             if keep is not None:
                 copy = self.engine.unread.backlog(f"copy of {request.id}", gathering=True, request_id=request.id)
-                formatter.hold, copy.on_cut = copy.hold, formatter.cut
+                formatter.set_size, copy.on_cut = copy.set_size, formatter.cut
                 held = (*held, copy)
             maker = StreamMaker(formatter, self.keep_alive, partial(_at_end, formatter, keep))
         return await self.show(await self.begin(request, maker, *held))
@@ -219,7 +219,7 @@ class Responder:
                 opened.cancel(CancelReason.STALLED_READER)
 
         if backlog is not None:
-            formatter.hold, backlog.on_cut = backlog.hold, on_cut
+            formatter.set_size, backlog.on_cut = backlog.set_size, on_cut
 
         async def leave() -> None:
             await running.aclose()

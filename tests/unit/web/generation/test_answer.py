@@ -34,7 +34,7 @@ def kept(formatter: Formatter) -> str | None:
 def streamed(events: Sequence[Event], backlog: Backlog) -> tuple[Formatter, str]:
     """Return a formatter that has written these events, and what it said."""
     writer = ASKED.formatter(64)
-    writer.hold, backlog.on_cut = backlog.hold, writer.cut
+    writer.set_size, backlog.on_cut = backlog.set_size, writer.cut
     data = b"".join(piece for event in events for piece in writer.write(event))
     if writer.finished:
         closing = writer.closing()
