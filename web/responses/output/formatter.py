@@ -76,8 +76,8 @@ class ResponseFormatter(Formatter):
         """Yield the events for one of the engine's; see `Formatter`."""
         for made in self.events.of(event, parts):
             yield from frame(made)
-        if self.hold is not None:
-            self.hold(len(self))
+        if self.set_size is not None:
+            self.set_size(len(self))
 
     def cut(self, error: CedeError) -> None:
         """Give the reader up: the next thing that it reads is this error.  See `Formatter`."""

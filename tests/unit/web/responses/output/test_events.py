@@ -290,7 +290,7 @@ def test_a_call_of_a_tool_in_a_namespace_has_both_names_apart() -> None:
 def test_what_is_held_is_told() -> None:
     held: list[int] = []
     writer = ResponseFormatter(ask().options)
-    writer.hold = held.append
+    writer.set_size = held.append
     for text in ("ab", "cde"):
         list(writer.write(token(text)))
     assert held == [2, 5]
