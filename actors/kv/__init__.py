@@ -14,7 +14,7 @@ called by the slot manager's task; a request's own task looks, waits for reads f
     disk_reader       DiskReader: reads from a disk that may hang
     transfers         KVTransfers: what is moved between two steps
     transfer_planner  TransferPlanner: those of it that a request's task has asked for
-    room              Room: places in the arena of KV for the sequences that run
+    capacity          CapacityManager: places in the arena of KV for the sequences that run
     restore           Restoration: a request's task looks for KV of its prompt, and asks for it
     prompts           chains: the names of a prompt's blocks
 """

@@ -2,7 +2,7 @@
 
 - `event_log`: the events of an answer, kept, so that several may follow it and come back to it
 - `run`: such a request as others see it, and who reads it
-- `hang_up`: what a hang-up means: the one place where that is decided
+- `disconnects`: what a hang-up means: the one place where that is decided
 - `kept`: those that have ended, within a bound
 - `runs`: their owner, with bounds on their number, time, tokens and bytes
 - `makers`: what makes of the engine's events a log, for every API: a stream, or a whole answer
