@@ -77,7 +77,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
-    """What a command that is run in this process does to its log, its hooks and its signals ends with the test."""
+    """End with the test what a command run in this process does to its log, its hooks and its signals."""
     logger = logging.getLogger("cede")
     level, hooks = logger.level, (sys.excepthook, sys.unraisablehook, threading.excepthook)
     handlers = [(number, signal.getsignal(number)) for number in SIGNALS]
@@ -133,21 +133,21 @@ def running_short_queue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fo
 
 @pytest.fixture
 def four_slots(running_four_slots: ForkedServer) -> ForkedServer:
-    """That with four, once nothing lives that an earlier test began."""
+    """Return the server with four slots, once nothing lives that an earlier test began."""
     running_four_slots.wait_idle()
     return running_four_slots
 
 
 @pytest.fixture
 def one_slot(running_one_slot: ForkedServer) -> ForkedServer:
-    """That with one, likewise."""
+    """Return the server with one slot, likewise."""
     running_one_slot.wait_idle()
     return running_one_slot
 
 
 @pytest.fixture
 def short_queue(running_short_queue: ForkedServer) -> ForkedServer:
-    """That with a short queue, likewise."""
+    """Return the server with a short queue, likewise."""
     running_short_queue.wait_idle()
     return running_short_queue
 

@@ -1,4 +1,4 @@
-"""What a run tries that others do not: a few mutants, and scenarios of a few seeds, others with each commit."""
+"""Choice of what a run tries and others do not: a few mutants, scenarios of a few seeds, others with each commit."""
 
 from __future__ import annotations
 

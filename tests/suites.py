@@ -1,4 +1,4 @@
-"""Which tests a newcomer waits for, and which the rest are.
+"""Suites: which tests a newcomer waits for, and which the rest are.
 
 `quick` is what README's command runs: the core under every interleaving, one client of each API, and what a hang-up, a
 stall and a retry do to a real server.  `rest` is what takes its time: most of what needs processes, browsers, real

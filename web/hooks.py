@@ -1,4 +1,4 @@
-"""What changes a server beyond its options: by default, nothing.
+"""Hooks that change a server beyond its options: by default, nothing.
 
 `run_server` passes its parts through a `ServerHooks` once, while it opens them.  So a server that is to fail on purpose
 (`web.testing.planned_faults`) needs no line in the code that serves.

@@ -154,7 +154,7 @@ KEEP_ALIVE = 75.0
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What all clients together may take of the server, and one of them at a time.
+    """Limits of what all clients together may take of the server, and one of them at a time.
 
     The fields with an `Option` say themselves what they are.  Parsing a body is one call that holds everybody's tokens,
     some milliseconds for each MiB of text; a text of 128k tokens takes less than one MiB.

@@ -35,7 +35,7 @@ class NpmArchive:
 
     @property
     def url(self) -> str:
-        """Where the archive is."""
+        """Address of the archive."""
         name = self.package.rpartition("/")[2]
         return f"https://registry.npmjs.org/{self.package}/-/{name}-{self.version}.tgz"
 

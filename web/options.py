@@ -13,7 +13,7 @@ from runtime.units import MIB
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """Which models, as they are called: a path, a hub id, a package, a short name, or None; and where they are kept."""
+    """Choice of models, as they are called: a path, hub id, package, short name, or None; and where they are kept."""
 
     model: Annotated[
         str | None,
@@ -44,7 +44,7 @@ class ModelChoice:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where requests come in, and with which certificate."""
+    """Address where requests come in, and its certificate."""
 
     host: Annotated[str, Option("Address or name to listen on.")] = "127.0.0.1"
     port: Annotated[
@@ -67,7 +67,7 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may ask."""
+    """Rules of who may ask."""
 
     api_keys: Annotated[
         tuple[str, ...],
@@ -111,7 +111,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How answers are written, where clients differ."""
+    """Form of answers, where clients differ."""
 
     reasoning_field: Annotated[
         str,
@@ -124,7 +124,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class StateOptions:
-    """What is kept of answers, and what may run without a client."""
+    """Options of what is kept of answers, and what may run without a client."""
 
     state_dir: Annotated[
         Path | None,
@@ -173,7 +173,7 @@ class StateOptions:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long the server waits for its own work."""
+    """Bounds of how long the server waits for its own work."""
 
     grace: Annotated[float, Option("How long running requests have at shutdown.", NOT_NEGATIVE, unit="seconds")] = 30.0
     hang_timeout: Annotated[
@@ -189,7 +189,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """How the workers of a cluster and its front door find each other."""
+    """Options by which the workers of a cluster and its front door find each other."""
 
     discovery: Annotated[
         str,
@@ -227,7 +227,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """What is said of the server's work, and what is to go wrong in it."""
+    """Options of what is said of the server's work, and of what is to go wrong in it."""
 
     log_level: Annotated[
         str,

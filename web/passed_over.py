@@ -1,4 +1,4 @@
-"""What clients send and nothing here reads: the one list, with why.
+"""Fields that clients send and nothing here reads: the one list, with why.
 
 Everything else that a client's library can send reaches the model, or sets how it answers, or is refused by its name.
 A key is the path of a field; `*` stands for any part of one, and `[kind]` for the type or role of the object around it.

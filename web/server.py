@@ -91,7 +91,7 @@ class Entrance:
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """What to serve, how and where.
+    """Options of a server: what to serve, how and where.
 
     Attributes:
         load: what to load, and in which form; who drafts is its to say, and the engine is told.
@@ -276,7 +276,7 @@ async def _serve_until_signal(
 
 
 def _log_start(engine: Engine, url: str) -> None:
-    """What whoever started it may want to know; `runtime.loading.load` and the tiers have said theirs."""
+    """Log what whoever started it may want to know; `runtime.loading.load` and the tiers have said theirs."""
     model = engine.model
     logger.info("sampling of requests that do not say: %s", model.sampling)
     if model.chat is None:

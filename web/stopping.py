@@ -1,4 +1,4 @@
-"""What tells a server to end: a signal, or that the ranks that compute with it are lost."""
+"""Stopping of a server: on a signal, or when the ranks that compute with it are lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def stop_on_signal(
     stop: trio.Event,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """On the first signal refuse new requests, let the running ones finish, then set `stop`; on the second, exit.
+    """Refuse new requests on the first signal, let the running ones finish, then set `stop`; exit on the second.
 
     Others are told meanwhile: whoever does not answer them keeps nobody from ending.
     """
@@ -50,7 +50,7 @@ async def stop_on_signal(
 
 
 async def stop_when_lost(ranks: RankProcesses, engine: Engine, hooks: ServerHooks, stop: trio.Event) -> None:
-    """When a rank is lost, see all requests told so, then set `stop`; a step that does not end then ends the process.
+    """See all requests told when a rank is lost, then set `stop`; a step that does not end then ends the process.
 
     The next step tells them; whoever is in none is cancelled, as by a shutdown.
     """

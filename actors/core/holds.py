@@ -68,7 +68,7 @@ class HoldRecord:
 
     @property
     def life(self) -> Life:
-        """Its life, from the queue on."""
+        """Life of the generation, from the queue on."""
         return self._life
 
     @property

@@ -68,7 +68,7 @@ class SlotView(Protocol):
 
     @property
     def id(self) -> int:
-        """Its number."""
+        """Number of the slot."""
 
     @property
     def origin(self) -> int:

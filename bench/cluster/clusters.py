@@ -26,7 +26,7 @@ class DidNotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Of a cluster that accepts requests: URLs of its front door and of its workers."""
+    """URLs of a cluster that accepts requests: of its front door and of its workers."""
 
     door: str
     workers: Sequence[str]

@@ -39,7 +39,7 @@ PATIENCE = 600.0  # seconds for one completion
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is asked in one round.
+    """Load of one round: what is asked.
 
     Attributes:
         streams: for each worker.

@@ -1,4 +1,4 @@
-"""What a server's instruments cost: its throughput while all of them are in use, as a ratio within one run.
+"""Cost of a server's instruments: its throughput while all of them are in use, as a ratio within one run.
 
     python -m bench.engine.instruments [--model FOLDER] [--streams 4] [--rounds 12] [--tokens 1024]
 

@@ -1,4 +1,4 @@
-"""What llama.cpp's server finds likely after each token of a text, and how far that is from a model of cede's.
+"""Scores of llama.cpp's server after each token of a text, and how far they are from those of a model of cede's.
 
 The server answers with the likeliest tokens only.  So distributions are compared over these and over all others
 together: the KL divergence of that is never more than the whole, and next to it where these tokens have most of the

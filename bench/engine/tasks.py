@@ -22,7 +22,7 @@ REPEATED = 200  # of the second copy, where a base model goes on
 
 
 class Task(enum.StrEnum):
-    """What is asked for."""
+    """Task that is asked for."""
 
     COMPLETE = "complete"  # code, once
     COPY = "copy"  # code, twice

@@ -1,4 +1,4 @@
-"""What floods cost a neighbour's stream: one server after the other, each with a stream alone and one beside a flood.
+"""Cost of floods for a neighbour's stream: one server after the other, each stream alone and one beside a flood.
 
 A token takes the longer, the more tokens stand before it; so the pace alone is that of the very same tokens.
 """
@@ -44,7 +44,7 @@ MAX_BUSY = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How long clients flood, and how many."""
+    """Load of a flood: how long clients flood, and how many."""
 
     seconds: float
     clients: int

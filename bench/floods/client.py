@@ -22,7 +22,7 @@ RECEIVE = 2**18
 
 @dataclass(slots=True)
 class Sent:
-    """What a client did: connections, bytes each way, and how many of its connections the server ended."""
+    """Counts of what a client did: connections, bytes each way, and how many of its connections the server ended."""
 
     connections: int = 0
     sent: int = 0

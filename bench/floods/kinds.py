@@ -1,4 +1,4 @@
-"""What floods are made of: for each kind what opens a connection, and what is then sent over and over.
+"""Kinds of floods: for each what opens a connection, and what is then sent over and over.
 
 The kinds of HTTP/2 are those that servers were found to suffer from: CVE-2023-44487 (rapid reset), CVE-2025-8671 (the
 server is made to reset), CVE-2019-9512 (ping), 9513 (priority), 9515 (settings), 9518 (empty data), CVE-2024-27316

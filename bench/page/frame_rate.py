@@ -1,4 +1,4 @@
-"""How the page fares in a browser while a thousand events a second come: frames a second, memory, elements.
+"""Frame rate of the page in a browser while a thousand events a second come, with its memory and elements.
 
     python -m bench.page.frame_rate [--seconds 60] [--slots 4] [--window 15] [--profile FILE]
 
@@ -58,7 +58,7 @@ TAKE = """() => {
 
 @dataclass(frozen=True)
 class Moment:
-    """What was counted up to a moment.
+    """Counts up to a moment.
 
     Attributes:
         seen: what the page itself counted since the moment before.

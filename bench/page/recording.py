@@ -1,4 +1,4 @@
-"""What a viewer of a busy engine is told, byte by byte.
+"""Recording of what a viewer of a busy engine is told, byte by byte.
 
 The engine, its feed and the writer of its frames are those that serve; the device is a stand-in, and the time is
 Trio's virtual one.  So a minute of a thousand events a second takes few seconds to make, and none of its making is
@@ -62,7 +62,7 @@ class WireFrame:
 
     @property
     def data(self) -> Json:
-        """What it says."""
+        """Data that it carries."""
         value: Json = json.loads(self.wire.partition(b"\ndata: ")[2])
         return value
 

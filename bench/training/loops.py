@@ -1,4 +1,4 @@
-"""How soon greedy text repeats itself: the measure, and which of its tokens only repeat what stands before them."""
+"""Loops of greedy text: the measure, and which of its tokens only repeat what stands before them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def distinct(tokens: Sequence[int], size: int = 4) -> float:
 
 @dataclass(frozen=True)
 class Continuation:
-    """What the model wrote greedily after one prompt.
+    """Text that the model wrote greedily after one prompt.
 
     Attributes:
         text: the continuation.

@@ -147,7 +147,7 @@ class TargetRun:
 
     @property
     def has_begun(self) -> bool:
-        """Whether any step was made."""
+        """Return whether any step was made."""
         return self.budget.step > 0
 
     def begin_with(self, weights: Path) -> None:

@@ -32,7 +32,7 @@ class Stop:
 
     @property
     def label(self) -> str:
-        """What the box says."""
+        """Label of the box."""
         return self.name.partition("::")[2]
 
     @property

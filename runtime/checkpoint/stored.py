@@ -119,7 +119,7 @@ class StoredTensor(Protocol):
 
     @property
     def num_bytes(self) -> int:
-        """Its size in the file."""
+        """Size in the file."""
 
     @property
     def code_format(self) -> CodeFormat | None:
@@ -180,7 +180,7 @@ class SelectedRows:
 
     @property
     def num_bytes(self) -> int:
-        """Its share of the whole's bytes."""
+        """Share of the whole's bytes."""
         return self.whole.num_bytes * _count(self.rows) // _rows_of(self.whole.shape)
 
     @property
@@ -227,7 +227,7 @@ class SelectedColumns(WithoutCodes):
 
     @property
     def num_bytes(self) -> int:
-        """Its share of the whole's bytes."""
+        """Share of the whole's bytes."""
         return self.whole.num_bytes * len(self.columns) // self.whole.shape[-1]
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:

@@ -59,7 +59,7 @@ class ColumnSlice:
 
     @property
     def num_bytes(self) -> int:
-        """Its share of the whole's bytes."""
+        """Share of the whole's bytes."""
         return self.whole.num_bytes * math.prod(self.shape) // math.prod(self.whole.shape)
 
     @property

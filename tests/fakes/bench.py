@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Behaviour:
-    """What the server is like.  Times in seconds.
+    """Behaviour of the server.  Times in seconds.
 
     Attributes:
         heeds: work stops at the next piece once its client has gone; otherwise it is done to the end.
@@ -239,7 +239,7 @@ class FakeServer(httpx.AsyncBaseTransport):
 
 
 def _shared(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many elements both start with."""
+    """Return how many elements both start with."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 

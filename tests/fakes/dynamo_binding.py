@@ -1,4 +1,4 @@
-"""What Dynamo's binding does to a handler's generator, without Dynamo."""
+"""Stand-in for what Dynamo's binding does to a handler's generator, without Dynamo."""
 
 from __future__ import annotations
 

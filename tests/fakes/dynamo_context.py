@@ -1,4 +1,4 @@
-"""What Dynamo tells of a request, without Dynamo."""
+"""Context of a request as Dynamo gives it, without Dynamo."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class Context:
-    """Of a request; `stop` is a hang-up."""
+    """Context of a request; `stop` is a hang-up."""
 
     def __init__(self, name: str = "r1") -> None:
         self._name = name

@@ -226,7 +226,7 @@ class FakeEngine:
 
     @property
     def manager(self) -> SimpleNamespace:
-        """What is looked at of the manager's: the clock, the receipts, and how long the arena is."""
+        """Return what is looked at of the manager's: the clock, the receipts, and how long the arena is."""
         places = [SimpleNamespace(tokens=range(max(slot.tokens, slot.resident_tokens))) for slot in self.slots()]
         table = SimpleNamespace(extents=SimpleNamespace(positions=POSITIONS), places=places)
         wall = WallClock(time.time, time.time)

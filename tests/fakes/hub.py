@@ -19,7 +19,7 @@ PIECE = 1 << 16  # bytes that are written at a time
 
 @dataclass(slots=True)
 class Served:
-    """What the hub does, and has seen.
+    """State of the hub: what it does, and has seen.
 
     Attributes:
         files: of the one repository, org/name; of any other it says 404.

@@ -59,7 +59,7 @@ def assert_same(loaded: Block | None, block: Block) -> None:
 
 
 def names(folder: Path, root: BlockKey = ROOT) -> set[str]:
-    """What lies in a root's folder."""
+    """Return what lies in a root's folder."""
     return set(os.listdir(folder / root.hex()))
 
 
@@ -104,7 +104,7 @@ def put_all(tier: DiskTier, blocks: list[Block]) -> None:
 
 
 def held(tier: DiskTier, blocks: list[Block]) -> list[int]:
-    """Which of `blocks` are there."""
+    """Return which of `blocks` are there."""
     return [index for index, block in enumerate(blocks) if block.key in tier]
 
 

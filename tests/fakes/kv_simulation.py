@@ -123,12 +123,12 @@ class KVSimulation(Simulation):
 
     @property
     def ram(self) -> RamTier:
-        """Its memory tier."""
+        """Memory tier."""
         return self.cache.tiers.ram
 
     @property
     def disk(self) -> DiskTier:
-        """Its disk tier."""
+        """Disk tier."""
         assert isinstance(self.cache.tiers.disk, SettledDisk)
         return self.cache.tiers.disk.tier
 
@@ -143,7 +143,7 @@ class KVSimulation(Simulation):
         return [*story.asked.prompts[index], *story.tokens(index, all=True)]
 
     def reach(self, tokens: Sequence[int]) -> int:
-        """How many of a sequence's blocks the tiers have."""
+        """Return how many of a sequence's blocks the tiers have."""
         return self.cache.tiers.reach(self.keys(tokens), 0)
 
     def keys(self, tokens: Sequence[int]) -> list[BlockKey]:

@@ -29,7 +29,7 @@ def chat() -> Chat:
 
 @dataclass
 class FakeModel:
-    """What the web layer asks of a served model."""
+    """Served model, as far as the web layer asks anything of it."""
 
     name: str = "bytes"
     created: int = 1_700_000_000

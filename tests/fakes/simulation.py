@@ -218,7 +218,7 @@ class Simulation:
                 check_account(story, index, self.watch, sums=self._sums_are_plain())
 
     def _sums_are_plain(self) -> bool:
-        """Whether each row that a step computed belongs to the reading of the prompt that counts."""
+        """Return whether each row that a step computed belongs to the reading of the prompt that counts."""
         return True
 
 
@@ -230,7 +230,7 @@ def serve_stand_in(
     chat: Chat | None = None,
     positions: int | None = None,
 ) -> FaultyServed:
-    """What is served of the stand-in model."""
+    """Return what is served of the stand-in model."""
     plain = "stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level())
     return FaultyServed(*plain, chat=chat, rings=rings, positions=positions, faults=faults)
 

@@ -118,7 +118,7 @@ async def open_application(keys: KeyRing | None = None, limits: Limits | None = 
 
 @dataclass(slots=True)
 class Answers:
-    """What many requests were answered."""
+    """Answers to many requests."""
 
     counts: Counter[tuple[str, str, int]] = field(default_factory=Counter)  # by path, kind and status
     faults: list[str] = field(default_factory=list)

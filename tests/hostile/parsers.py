@@ -93,7 +93,7 @@ def _compiler() -> GrammarCompiler:
 
 @dataclass(slots=True)
 class Verdicts:
-    """What became of many bodies."""
+    """Verdicts on many bodies."""
 
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # by path, kind and outcome
     faults: list[str] = field(default_factory=list)

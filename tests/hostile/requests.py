@@ -109,7 +109,7 @@ class HostileRequest:
 
     @property
     def is_http2(self) -> bool:
-        """Whether the answer is HTTP/2."""
+        """Return whether the answer is HTTP/2."""
         return self.raw.startswith(PREFACE)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What no client does to what is stored, runs, or can be looked at: each visit is fixed by one integer.
+"""Visits as no client makes them, to what is stored, runs, or can be looked at: each is fixed by one integer.
 
 A visit makes something that is stored, and asks about it; between that it asks for what has no body at all, such as
 receipts, the feed or the page.  Query strings and headers are of the operation's own parameters, and of others.

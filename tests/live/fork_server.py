@@ -171,7 +171,7 @@ class ForkedServer(Server):
             os.close(gate)
 
     def said(self) -> str:
-        """What it has written to its standard output so far."""
+        """Return what it has written to its standard output so far."""
         return self._out.read_text(encoding="utf-8")
 
     def _has_ended(self) -> bool:

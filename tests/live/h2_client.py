@@ -42,7 +42,7 @@ class H2Client:
         return stream_id
 
     async def next_event(self) -> h2.events.Event:
-        """What comes next.  Raises EOFError."""
+        """Return what comes next.  Raises EOFError."""
         with trio.fail_after(PATIENCE):
             while not self._events:
                 data = await self.stream.receive_some()

@@ -145,7 +145,7 @@ class Server:
         return line
 
     def log(self) -> str:
-        """What the server has written to its standard error so far: all of it only once the process has ended."""
+        """Return what the server has written to its standard error so far: all of it once the process has ended."""
         self._log.seek(0)
         return self._log.read()
 
@@ -240,7 +240,7 @@ class Server:
         wait_for(is_there, f"{tokens} tokens of {request_id}")
 
     def committed(self, request_id: str) -> int:
-        """How many tokens of a request's sequence are in its slot; of several the most."""
+        """Return how many tokens of a request's sequence are in its slot; of several the most."""
         return max((slot["tokens"] for slot in self.slots() if slot["request_id"] == request_id), default=0)
 
     def wait_ended(self, request_id: str) -> list[Json]:

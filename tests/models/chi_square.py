@@ -1,4 +1,4 @@
-"""Whether what was drawn fits what it should have been drawn from."""
+"""Test by chi-square of whether what was drawn fits what it should have been drawn from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOO_FEW = 5  # expected of a cell: below that chi-square's distribution is not t
 
 
 def filtered(logits: Sequence[float], params: SamplingParams) -> list[float]:
-    """What is drawn from, in float64: top-k, top-p of those, and min-p; equal tokens stand or fall together."""
+    """Return what is drawn from, in float64: top-k, top-p of those, and min-p; equal tokens stand or fall together."""
     most = max(logits)
     exponentials = [math.exp((logit - most) / params.temperature) for logit in logits]
     total = sum(exponentials)
@@ -48,7 +48,7 @@ def chi_square(counts: Counter[int], probs: Sequence[float]) -> tuple[float, flo
 
 
 def limit(degrees: int) -> float:
-    """What chi-square exceeds by chance once in 1000 seeds (those of the tests are fixed).
+    """Return what chi-square exceeds by chance once in 1000 seeds (those of the tests are fixed).
 
     By Wilson and Hilferty's approximation (PNAS 17, 1931), which is 3 % too high for one degree of freedom and far
     better for more.

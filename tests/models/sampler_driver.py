@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def sent(
     specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None] | None = None, device: torch.device | str = "cpu"
 ) -> SamplingBatch:
-    """What `specs` ask for, and the drafts beside them if there are any, on `device`."""
+    """Return what `specs` ask for, and the drafts beside them if there are any, on `device`."""
     staging, on = StagingBuffer(), torch.device(device)
     batch = SamplingBatch.stage(specs, drafts or [None] * len(specs), staging, MaskPenalties(on))
     staging.send(on)
@@ -50,7 +50,7 @@ def adjust(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> torch.Tensor:
 
 
 def distribution(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
-    """What rows of adjusted `logits`, `[rows, vocab]`, are drawn from at temperatures above 0; not normalised."""
+    """Return what rows of adjusted `logits`, `[rows, vocab]`, are drawn from at temperatures above 0; unnormalised."""
     random_rows = sent([SampleSpec(replace(p, seed=0), 0, 0) for p in params]).random_rows
     assert random_rows is not None
     return sampler.distribution(logits, random_rows)

@@ -102,7 +102,7 @@ class Speculating:
             self.drafts = list(lookup.propose(self.most))
 
     def next_draft(self) -> Segment | None:
-        """What the drafter is to run, until there are drafts enough."""
+        """Return what the drafter is to run, until there are drafts enough."""
         if not self.output or self.proposer is Proposer.NGRAM or len(self.drafts) == self.most:
             return None
         tokens = [*self.sequence, *self.drafts]
@@ -115,7 +115,7 @@ class Speculating:
         self.drafts.append(token.token_id)
 
     def next_segment(self) -> Segment:
-        """What the target is to run: a piece of the prompt, or the newest token and the drafts."""
+        """Return what the target is to run: a piece of the prompt, or the newest token and the drafts."""
         unread = self.sequence[self.committed :]
         tokens = unread[: self.chunk]
         end = self.committed + len(tokens)

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def is_stale(mutant: Mutant, catch: str | None) -> bool:
-    """Whether a mutant has no row, or is not caught by the seed or the test that its row names.
+    """Return whether a mutant has no row, or is not caught by the seed or the test that its row names.
 
     A row that names neither says that the simulation never ends; to try it takes minutes, and it counts as good.
     """

@@ -1,4 +1,4 @@
-"""Which mutants a run of the tests kills: a few, and others with each commit."""
+"""Choice of the mutants that a run of the tests kills: a few, and others with each commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which simulation has to catch a mutant."""
+"""Simulation that has to catch a mutant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the real models come from: by their short names, as for any user, into the user's own folder of models."""
+"""Source of the real models: by their short names, as for any user, into the user's own folder of models."""
 
 from __future__ import annotations
 

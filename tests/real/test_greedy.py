@@ -99,7 +99,7 @@ def windowed(gemma3: Path) -> Subject:
 
 @torch.inference_mode()
 def greedy(subject: Subject, prompts: list[list[int]]) -> list[list[int]]:
-    """What cede generates, some sequences at a time."""
+    """Return what cede generates, some sequences at a time."""
     context = max(map(len, prompts)) + TOKENS
     model = open_transformer(subject.path, slots=AT_ONCE, context=context)
     outputs = []

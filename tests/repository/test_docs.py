@@ -47,7 +47,7 @@ def tree(path: Path) -> ast.Module:
 
 
 def defines(path: Path, name: str) -> bool:
-    """Whether a module defines `name`: a class, function or constant, or `Class.method`, `Class.field`."""
+    """Return whether a module defines `name`: a class, function or constant, or `Class.method`, `Class.field`."""
     body: list[ast.stmt] = tree(path).body
     for part in name.split("."):
         for node in body:
@@ -60,7 +60,7 @@ def defines(path: Path, name: str) -> bool:
 
 
 def _names(node: ast.stmt) -> set[str]:
-    """What one statement binds in its own scope, imported names included."""
+    """Return what one statement binds in its own scope, imported names included."""
     match node:
         case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
             return {node.name}
@@ -75,7 +75,7 @@ def _names(node: ast.stmt) -> set[str]:
 
 
 def is_there(dotted: str) -> bool:
-    """Whether `actors.testing.chaos.open_chaos` is a module, or something in one."""
+    """Return whether `actors.testing.chaos.open_chaos` is a module, or something in one."""
     parts = dotted.split(".")
     for count in range(len(parts), 0, -1):
         path = ROOT.joinpath(*parts[:count])

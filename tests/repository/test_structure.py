@@ -30,7 +30,7 @@ def folders(package: str) -> list[Path]:
 
 
 def sizes(path: Path) -> Iterator[tuple[str, int, int]]:
-    """What a module is made of and itself: a name, its lines, and how many it may have."""
+    """Yield what a module is made of and itself: a name, its lines, and how many it may have."""
     text, name = path.read_text(), str(path.relative_to(ROOT))
     yield name, len(text.splitlines()), MAX_MODULE_LINES
     for node in ast.walk(ast.parse(text)):

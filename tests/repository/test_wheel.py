@@ -45,7 +45,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
 
 
 def belongs(name: str) -> bool:
-    """Whether a file of the source tree is to be in the wheel."""
+    """Return whether a file of the source tree is to be in the wheel."""
     if name.startswith(NOT_SERVED) or "__pycache__" in name:
         return False
     return name.endswith((*SUFFIXES, "/py.typed")) or name.startswith(DATA)

@@ -42,14 +42,14 @@ class Failure:
 
     @classmethod
     def of(cls, seed: int, error: Exception) -> Failure:
-        """What `play` raised, without the groups around it."""
+        """Return what `play` raised, without the groups around it."""
         inner: BaseException = error
         while isinstance(inner, BaseExceptionGroup):
             inner = inner.exceptions[0]
         return cls(seed, f"{type(inner).__name__}: {inner}", "".join(traceback.format_exception(error)))
 
     def __str__(self) -> str:
-        """Where it failed, and how to see it again."""
+        """Return where it failed, and how to see it again."""
         return f"{self.where}\nseed {self.seed} failed.  To see it again:\n\n    {replay(self.seed)}\n"
 
 

@@ -1,4 +1,4 @@
-"""What the engine has told so far: who waits, who holds which slot, and what was asked for.
+"""Books of what the engine has told so far: who waits, who holds which slot, and what was asked for.
 
 These books are kept from events alone, so they can be held against what the engine says of itself.  That both agree is
 invariant I11: grants and releases pair up, and rows that were committed add up to what receipts say.
@@ -60,13 +60,13 @@ class Generation:
 
     @property
     def is_alive(self) -> bool:
-        """Whether a slot may be granted to it, or rows run for it."""
+        """Return whether a slot may be granted to it, or rows run for it."""
         return self.cancelled_at is None and not self.lost
 
 
 @dataclass(slots=True, eq=False)
 class Books(Observer):
-    """Who waits and who holds a slot, each in the order in which they came to it.
+    """Books of who waits and who holds a slot, each in the order in which they came to it.
 
     Attributes:
         table: of the engine's slots.
@@ -88,7 +88,7 @@ class Books(Observer):
         return self.holding.get(owner) or self.waiting.get(owner)
 
     def holder(self, slot: int) -> Generation | None:
-        """Who holds that slot."""
+        """Return who holds that slot."""
         return next((one for one in self.holding.values() if one.slot == slot), None)
 
     # --- the queue and the slots --------------------------------------------------------------------------------------

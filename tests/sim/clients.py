@@ -1,4 +1,4 @@
-"""What clients ask, and what happened to them."""
+"""Clients: what they ask, and what happened to them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def prompt(length: int, *, start: int = 3) -> list[int]:
 
 @dataclass(slots=True)
 class Story:
-    """What happened to one client's request.
+    """Story of one client's request.
 
     `events` are those that the client read, `unread` those left in the buffer when it had gone.
     """
@@ -55,7 +55,7 @@ class Story:
 
     @property
     def hung_up(self) -> bool:
-        """Whether the client left before the end."""
+        """Return whether the client left before the end."""
         return self.connection.cancelled_caught
 
     @property
@@ -80,7 +80,7 @@ class Story:
         return "".join(e.text for e in self.events if isinstance(e, Token | Finished) and e.index == index)
 
     def last(self, index: int = 0) -> Finished | Failed | None:
-        """How a generation ended, if that was ever said, and that nothing came after it."""
+        """Return how a generation ended, if that was ever said, and that nothing came after it."""
         events = [event for event in [*self.events, *self.unread] if event.index == index]
         ends = [event for event in events if isinstance(event, Finished | Failed)]
         assert ends == events[-1:] or not ends, f"{self.asked.id}/{index}: more than one end, or not at the end"

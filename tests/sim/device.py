@@ -29,12 +29,12 @@ CULPRIT = 389  # a token that the model never generates: for faults that only a 
 
 
 class PlantedFault(RuntimeError):
-    """What the stand-in raises because `Faults` says so."""
+    """Error that the stand-in raises because `Faults` says so."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """What is to go wrong.  May be changed at any time."""
+    """Plan of what is to go wrong.  May be changed at any time."""
 
     raise_on: set[int] = field(default_factory=set)  # a step with any of these tokens raises
     not_finite_on: set[int] = field(default_factory=set)  # a segment with any of these yields NaN
@@ -65,11 +65,11 @@ class FaultyModel(SimulatedModel):
         self.faults = faults
 
     def exact(self, origin: int, length: int) -> int:
-        """How many first rows of the sequence that begins there must be its tokens': all that no lie has tainted."""
+        """Return how many first rows of the sequence that begins there must be its tokens': all that no lie tainted."""
         return length
 
     def may_be_tainted(self, keys: Set[BlockKey]) -> bool:
-        """Whether a lie was told about any of these blocks."""
+        """Return whether a lie was told about any of these blocks."""
         return False
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
@@ -130,7 +130,7 @@ class FaultyText(TextStream):
 
 @dataclass(frozen=True, slots=True)
 class FaultyServed(ServedModel):
-    """What is served, with faults in its text streams."""
+    """Served model with faults in its text streams."""
 
     faults: Faults = field(default_factory=Faults)
 

@@ -1,4 +1,4 @@
-"""What must hold of a request once it is over: I4, I7, I9 and I15 of `tests.sim.invariants`."""
+"""Invariants of a request that is over: I4, I7, I9 and I15 of `tests.sim.invariants`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check_prompt_outputs(story: Story, model: FaultyModel, deceived: Set[tuple[s
 
 
 def solo(model: FaultyModel, asked: GenerationRequest, prompt: Sequence[int], tokens: int) -> list[int]:
-    """What a request gets alone: so many tokens, or fewer where its grammar is complete with them."""
+    """Return what a request gets alone: so many tokens, or fewer where its grammar is complete with them."""
     if asked.grammar is None:
         return model.continuation(prompt, tokens)
     rule = Rule.of(asked.grammar)
@@ -177,7 +177,7 @@ def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
 
 
 def _group_causes(story: Story) -> set[CancelReason]:
-    """What others may do to it; whether they did, `tests.sim.groups.watch` and `tests.sim.warm.watch` say."""
+    """Return what others may do to it; whether they did, `tests.sim.groups.watch` and `tests.sim.warm.watch` say."""
     control = story.asked.control
     causes = {
         CancelReason.GROUP: story.group_ended_at is not None,
@@ -200,7 +200,7 @@ def _blamed(sim: KVSimulation) -> set[tuple[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What may be a reason for what."""
+    """Explanation: what may be a reason for what."""
 
     blamed: set[tuple[str, int]]
     shut_down: bool

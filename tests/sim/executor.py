@@ -125,7 +125,7 @@ class TimedExecutor:
         self._late += seconds
 
     def _seconds(self, rows: int) -> float:
-        """How long the layer takes that has just run, which the executor now lets pass."""
+        """Return how long the layer takes that has just run, which the executor now lets pass."""
         late, self._late = self._late, 0.0
         if late >= HANG_SECONDS:
             raise DeviceHangs("no layer of a step has ended for long")

@@ -58,7 +58,7 @@ class Rule:
         return cls(*json.loads(grammar.source))
 
     def classes(self, output: Sequence[int]) -> set[int]:
-        """What may follow: at least one of the classes, and in every fourth place one alone."""
+        """Return what may follow: at least one of the classes, and in every fourth place one alone."""
         state = splitmix64(self.seed)
         for token_id in output:
             state = splitmix64(state ^ token_id)
@@ -66,7 +66,7 @@ class Rule:
         return allowed if state % 4 and allowed else {state % CLASSES}
 
     def allows(self, output: Sequence[int], token_id: int) -> bool:
-        """Whether a token may follow an output that is not complete."""
+        """Return whether a token may follow an output that is not complete."""
         return token_id % CLASSES in self.classes(output)
 
     def draw(self, output: Sequence[int], token_id: int, vocabulary: int) -> int:
@@ -80,7 +80,7 @@ def drawn_under(allows: Callable[[int], bool], token_id: int, vocabulary: int) -
 
 
 class StandInLibrary:
-    """What `Matcher` asks of llguidance's matcher."""
+    """Stand-in for llguidance's matcher, with what `Matcher` asks of it."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -92,15 +92,15 @@ class StandInLibrary:
         return StandInLibrary(self._rule)
 
     def is_error(self) -> bool:
-        """Whether it gave up, or was given a token that is forbidden."""
+        """Return whether it gave up, or was given a token that is forbidden."""
         return bool(self._error)
 
     def get_error(self) -> str:
-        """Why."""
+        """Return why."""
         return self._error
 
     def is_stopped(self) -> bool:
-        """Whether the output is complete."""
+        """Return whether the output is complete."""
         return len(self._output) >= self._rule.length
 
     def consume_token(self, token_id: int) -> bool:
@@ -117,7 +117,7 @@ class StandInLibrary:
         return True
 
     def compute_bitmask(self) -> bytes:
-        """What may follow; anything where the output is complete."""
+        """Return what may follow; anything where the output is complete."""
         if self._rule.fails_at is not None and len(self._output) >= self._rule.fails_at:
             self._error = "a planned failure"
             return b""
@@ -126,7 +126,7 @@ class StandInLibrary:
         return bits.to_bytes(MASK_TOKENS // 8, "little")
 
     def validate_tokens(self, token_ids: Sequence[int]) -> int:
-        """How many may follow."""
+        """Return how many may follow."""
         output = list(self._output)
         for count, token_id in enumerate(token_ids):
             if len(output) >= self._rule.length or not self._rule.allows(output, token_id):
@@ -166,7 +166,7 @@ class StandInGrammars:
 
     @contextmanager
     def masks(self) -> Iterator[MaskComputer]:
-        """What computes them."""
+        """Yield what computes them."""
         yield StandInMasks(self._faults)
 
 

@@ -1,4 +1,4 @@
-"""What KV a sequence must have, by the stand-in model's rule; remembered, so that looking again costs only the news."""
+"""KV that a sequence must have, by the stand-in model's rule; remembered, so that a look costs only the news."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Rows:
 
 
 class Truth:
-    """What the KV of every sequence and block must be.  It may outlive a server."""
+    """Truth of the KV of every sequence and block.  It may outlive a server."""
 
     def __init__(self) -> None:
         self._blocks: dict[BlockKey, list[int]] = {}

@@ -1,4 +1,4 @@
-"""What must hold, whatever clients, devices and schedulers do: the one list of the invariants.
+"""Invariants, whatever clients, devices and schedulers do: the one list.
 
     I1  a slot has at most one owner
     I2  no step names a slot that is not held and owned by that generation
@@ -190,7 +190,7 @@ class Invariants(Observer):
                 self._check_i3_drafts(slot, self._watch.drafter)
 
     def _check_i3_drafts(self, slot: SlotView, drafter: SimulatedDrafter) -> None:
-        """What the drafter has read of the committed tokens is of them; beyond lie the drafts of this round."""
+        """Check that what the drafter has read of committed tokens is of them; beyond lie the drafts of this round."""
         first, end = slot.draft_first, min(slot.draft_length, len(slot.tokens))
         rows = self._truth.rows(slot.tokens[first:end], ("draft", slot.id))
         if self._lies(drafter.kv, slot, first, first + len(rows)) != rows:
@@ -199,13 +199,13 @@ class Invariants(Observer):
             self._violated(f"I3: slot {slot.id}: idle, and the drafter is ahead of its tokens")
 
     def _lies(self, arena: list[int], slot: SlotView, start: int, end: int) -> list[int]:
-        """What lies at positions of a slot's sequence, also while that is moved."""
+        """Return what lies at positions of a slot's sequence, also while that is moved."""
         if self._extents.is_relocating(slot):
             return [arena[self._extents.place(slot, position)] for position in range(start, end)]
         return arena[slot.origin + start : slot.origin + end]
 
     def _exact(self, slot: SlotView, length: int) -> int:
-        """How many first rows of a slot must be its tokens'."""
+        """Return how many first rows of a slot must be its tokens'."""
         if not self._extents.is_relocating(slot):
             return self._model.exact(slot.origin, length)
         places = (self._extents.place(slot, position) for position in range(length))
@@ -219,7 +219,7 @@ class Invariants(Observer):
             self._violated(f"I3: slot {part.slot}: rows go to {part.start}, and {committed} are committed")
 
     def _check_i4_tokens(self, event: StepEnded) -> None:
-        """What was drawn follows from the exact tokens before it."""
+        """Check that what was drawn follows from the exact tokens before it."""
         for part, entry in zip(self._step.parts, event.result.segments, strict=True):
             if part.request_id in self.not_predicted or not entry.tokens:
                 continue

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Tally:
-    """What happened in some scenarios."""
+    """Counts of what happened in some scenarios."""
 
     scenarios: int = 0
     requests: int = 0

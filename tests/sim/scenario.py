@@ -53,7 +53,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What one client asks, and how it behaves.  Times are virtual seconds, after its arrival but for that itself."""
+    """Visit of one client.  Times are virtual seconds, after its arrival but for that itself."""
 
     arrives: float
     conversation: int  # which of the shared texts its prompt begins with,
@@ -317,7 +317,7 @@ def text(length: int, seed: int) -> list[int]:
 
 
 def first_request(visit: Visit, request_id: str, owner: str | None = None) -> GenerationRequest:
-    """What a client asks when it comes."""
+    """Return what a client asks when it comes."""
     own = text(visit.own, 100 + 10 * visit.own + visit.conversation)
     tokens = [*text(visit.shared, visit.conversation), *own, *([CULPRIT] if visit.cursed else [])]
     return _request(visit, request_id, [tokens] * visit.generations, owner)
@@ -326,7 +326,7 @@ def first_request(visit: Visit, request_id: str, owner: str | None = None) -> Ge
 def next_request(
     visit: Visit, retry: Retry, before: GenerationRequest, name: str, whole: list[int]
 ) -> GenerationRequest:
-    """What it asks when it comes back with `whole`, the prompt and what it got."""
+    """Return what it asks when it comes back with `whole`, the prompt and what it got."""
     kept = whole[: max(1, min(len(whole) - retry.forgets, CONTEXT - 40))]  # which leaves room for an answer
     return _request(visit, name, [[*kept, *text(retry.adds, len(whole))]], before.owner)
 

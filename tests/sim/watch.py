@@ -113,7 +113,7 @@ def _ended(part: StepPart, result: SegmentResult) -> Run:
 
 
 class Watch:
-    """What a simulation looks at an engine with.
+    """Watch of a simulation over an engine.
 
     Args:
         model: the target.

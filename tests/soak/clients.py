@@ -202,7 +202,7 @@ class Http2Connection:
             self._tell_progress()
 
     def register(self, number: int) -> trio.MemoryReceiveChannel[h2.events.Event]:
-        """Where the events of a new stream come."""
+        """Return where the events of a new stream come."""
         self._streams[number], events = trio.open_memory_channel[h2.events.Event](math.inf)
         return events
 

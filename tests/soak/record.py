@@ -1,4 +1,4 @@
-"""What a soak looks at: the process, the receipts and the statistics, and what the clients saw."""
+"""Record of a soak: the process, the receipts and the statistics, and what the clients saw."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What an idle server holds."""
+    """Figures of an idle server."""
 
     tasks: int
     descriptors: int
@@ -40,7 +40,7 @@ class Figures:
 
     @classmethod
     def once_back_at(cls, before: Figures, server: Server) -> Figures:
-        """Those of a server that has given everything back: a thread that is idle lingers for some seconds."""
+        """Return those of a server that has given everything back: a thread that is idle lingers for some seconds."""
         now = cls.of(server)
 
         def is_back() -> bool:
@@ -55,14 +55,14 @@ class Figures:
         return now
 
     def is_back_at(self, before: Figures) -> bool:
-        """Whether nothing countable is left; memory is looked at apart."""
+        """Return whether nothing countable is left; memory is looked at apart."""
         names = ("tasks", "descriptors", "sockets", "threads")
         return all(getattr(self, name) <= getattr(before, name) for name in names)
 
 
 @dataclass(slots=True)
 class Record:
-    """What the clients saw of the server, and what it said of itself meanwhile."""
+    """Record of what the clients saw of the server, and what it said of itself meanwhile."""
 
     visits: Counter[tuple[str, str]] = field(default_factory=Counter)  # what a client meant to do, and how it ended
     tokens: int = 0  # read by clients
@@ -112,7 +112,7 @@ class Record:
 
 
 def describe_loop(loop: Json) -> str:
-    """What held the event loop, in words: no test decides by it, since a busy machine holds it, too."""
+    """Return what held the event loop, in words: no test decides by it, since a busy machine holds it, too."""
     times = ", ".join(f"{cause} {count} times" for cause, count in loop["holds"].items())
     longest = "nothing"
     if worst := loop["worst"]:
@@ -122,7 +122,7 @@ def describe_loop(loop: Json) -> str:
 
 
 def check_receipt(receipt: Json) -> None:
-    """What every receipt has to say."""
+    """Check what every receipt has to say."""
     assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"], receipt
     assert receipt["wasted_tokens"] >= 0, receipt
     assert receipt["accepted_tokens"] <= receipt["drafted_tokens"], receipt

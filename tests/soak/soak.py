@@ -164,7 +164,7 @@ class Soak:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a soak has found; `before` it and `after` it the server was idle."""
+    """Findings of a soak; `before` it and `after` it the server was idle."""
 
     record: Record
     statistics: Json

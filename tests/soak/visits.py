@@ -1,4 +1,4 @@
-"""What a client can mean to do with one request, and does until it loses patience."""
+"""Visits of a client: what it can mean to do with one request, and does until it loses patience."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Solo:
     tokens: list[int]
 
     def difference(self, tokens: list[int]) -> str:
-        """Where an output goes another way, in words."""
+        """Return where an output goes another way, in words."""
         places = [place for place, pair in enumerate(zip(tokens, self.tokens, strict=False)) if pair[0] != pair[1]]
         return f"after {len(self.prompt)} tokens, another output from {places[:1]} on: {tokens} and not {self.tokens}"
 
@@ -57,7 +57,7 @@ def fill(server: Server, slots: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all clients share."""
+    """State that all clients share."""
 
     address: Address
     solos: list[Solo]

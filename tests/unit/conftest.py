@@ -34,6 +34,6 @@ def model(loaded: tuple[LoadOptions, Checkpoint, ServedModel]) -> Transformer:
 
 @pytest.fixture
 def parity(model: Transformer, loaded: tuple[LoadOptions, Checkpoint, ServedModel]) -> Parity:
-    """What the self-test compares: that model, and one that nobody changes."""
+    """Return what the self-test compares: that model, and one that nobody changes."""
     options, checkpoint, served = loaded
     return Parity(model, load_model(options, checkpoint), served.tokenizer.encode(TEXT)[:40], 8)

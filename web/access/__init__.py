@@ -1,4 +1,4 @@
-"""Who may ask, and how much: API keys.
+"""Access: who may ask, and how much, by API keys.
 
 It knows nothing of HTTP but the headers' names; `web.http.asgi` has the key of each request, and `web.app` asks for it.
 

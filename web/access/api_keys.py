@@ -32,7 +32,7 @@ class KeyRefused(CedeError):
 
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
-    """What one key may take of the server; None for no limit of its own.
+    """Limits of one key; None for no limit of its own.
 
     Attributes:
         requests: at a time.

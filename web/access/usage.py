@@ -1,4 +1,4 @@
-"""What each API key takes of the server, and who gets no more for now.
+"""Usage of the server by each API key, and who gets no more for now.
 
 A limit of tokens is a bucket that holds a minute's worth.  What a request may take at most is reserved before it is let
 in; what it computes is taken out of the bucket as it is computed, and at its end the rest of the reservation is given
@@ -44,7 +44,7 @@ class _Reservation:
 
 @dataclass(slots=True)
 class _Used:
-    """What one key has in use.
+    """Usage of one key.
 
     Attributes:
         limits: as of its last request.

@@ -55,11 +55,11 @@ class EventWriter(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether every choice has finished; then only `closing` is left to write."""
+        """Return whether every choice has finished; then only `closing` is left to write."""
 
     @property
     def failed(self) -> bool:
-        """Whether an error was written; then nothing follows."""
+        """Return whether an error was written; then nothing follows."""
 
     def write(self, event: Event) -> Iterable[bytes]:
         """Return the bytes for `event` in fragments, which are to be taken before the next event is written."""

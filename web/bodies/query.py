@@ -1,4 +1,4 @@
-"""What a query string asks for: flags, numbers, and pages of lists, as OpenAI's APIs page them."""
+"""Query strings: flags, numbers, and pages of lists, as OpenAI's APIs page them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LISTED = 100
 
 @dataclass(frozen=True, slots=True)
 class PageAsked:
-    """Which page of a list is asked for.
+    """Page of a list that is asked for.
 
     Attributes:
         limit: entries at most.

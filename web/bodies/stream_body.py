@@ -1,4 +1,4 @@
-"""What all bodies of responses have in common that make what they write next themselves."""
+"""Base of all bodies of responses that make what they write next themselves."""
 
 from __future__ import annotations
 

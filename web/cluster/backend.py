@@ -142,7 +142,7 @@ class Backend:
 
 
 def split_error(events: list[Event]) -> tuple[list[Progress], CedeError | None]:
-    """What the client is told, and the error that the request ends with.
+    """Return what the client is told, and the error that the request ends with.
 
     A generation that a shutdown has cancelled goes on at another worker, so that is an error here.
     """

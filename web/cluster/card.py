@@ -1,4 +1,4 @@
-"""What the front door has to know of a model: how its conversations are written, its tokens, and its room for KV.
+"""Card of a model for the front door: how its conversations are written, its tokens, and its room for KV.
 
 Dynamo reads this from a folder in the layout of Hugging Face checkpoints.  It is written here from what was loaded, so
 a GGUF file has one, too.  Workers of one model have to name the same folder, so its name comes from what is in it.
@@ -44,7 +44,7 @@ def card_files(model: ServedModel) -> dict[str, str]:
 
 
 def kv_blocks(model: ServedModel, slots: int) -> int:
-    """How many blocks of KV the slots have room for, which may share fewer positions than all have at their longest."""
+    """Return how many blocks of KV the slots have room for: fewer than all need at their longest, where they share."""
     positions = slots * model.context_length if model.positions is None else model.positions
     return positions // BLOCK_TOKENS
 

@@ -39,7 +39,7 @@ class ClusterFailed(CedeError):
 
 
 def stop_with_parent() -> None:
-    """In a child: stop as SIGTERM does when the parent is gone, which is when the standard input ends."""
+    """Stop this child as SIGTERM does when the parent is gone, which is when the standard input ends."""
 
     def wait() -> None:
         while os.read(0, 1024):
@@ -51,7 +51,7 @@ def stop_with_parent() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a child runs.
+    """Program that a child runs.
 
     Attributes:
         name: for people.

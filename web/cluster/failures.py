@@ -1,4 +1,4 @@
-"""What the front door is told of an error: some move the request to another worker, others are the client's answer.
+"""Errors as the front door is told them: some move the request to another worker, others are the client's answer.
 
 Which of Dynamo's exceptions does what was found by experiment (docs/use/cluster.md).
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Fate(enum.Enum):
-    """What becomes of a request that a worker could not serve.
+    """Fate of a request that a worker could not serve.
 
     Attributes:
         ELSEWHERE: another worker is asked, and this one again whenever it is its turn.
@@ -33,7 +33,7 @@ class Fate(enum.Enum):
 
 
 def fate_of(error: CedeError) -> Fate:
-    """What an error of the engine's means for the request."""
+    """Return what an error of the engine's means for the request."""
     match error:
         case QueueFull():
             return Fate.ELSEWHERE

@@ -53,7 +53,7 @@ class FrontDoorError(CedeError):
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where a front door is.
+    """Address of a front door.
 
     Attributes:
         host: an address.

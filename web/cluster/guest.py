@@ -51,7 +51,7 @@ async def _host(main: Callable[[], Awaitable[None]], clock: trio.abc.Clock | Non
 
 
 def tell_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """In any thread: let the loop call it soon; not any more if the loop has ended, and all that ran on it.
+    """Let the loop call it soon, from any thread; not any more if the loop has ended, and all that ran on it.
 
     What another thread may run, such as the end of a generator that Dynamo drops, does nothing else.
     """
@@ -60,7 +60,7 @@ def tell_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -
 
 
 async def from_trio(nursery: trio.Nursery, function: Callable[[], Awaitable[T]]) -> T:
-    """In asyncio: run something in a task of Trio's, and wait for its end.  A cancel here cancels that.
+    """Run something in a task of Trio's from asyncio, and wait for its end.  A cancel here cancels that.
 
     Args:
         nursery: in which it runs.
@@ -89,7 +89,7 @@ async def from_trio(nursery: trio.Nursery, function: Callable[[], Awaitable[T]])
 
 
 async def from_asyncio(awaitable: Awaitable[T]) -> T:
-    """In a Trio task: wait for something of asyncio's.
+    """Wait for something of asyncio's in a Trio task.
 
     A cancel of the task cancels that, and waits for its end; what has not ended a second later is left behind.
     """

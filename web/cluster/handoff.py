@@ -1,4 +1,4 @@
-"""From a Trio task to an asyncio generator, one piece at a time.
+"""Handoff from a Trio task to an asyncio generator, one piece at a time.
 
 The task waits until a piece is wanted, so what a slow reader has not taken yet waits in the request's own buffer, where
 it is accounted for.
@@ -28,7 +28,7 @@ class Closed(Exception):
 
 
 class Context(Protocol):
-    """What Dynamo tells of a request besides what is asked."""
+    """Context that Dynamo gives with a request."""
 
     def id(self) -> str:
         """The request's id, the same wherever it goes on."""
@@ -50,7 +50,7 @@ class Handoff(Generic[T]):
         self._closed = False
 
     async def put(self, piece: T) -> None:
-        """In the Trio task: hand over a piece, once it is wanted; drop it if the end has been told since."""
+        """Hand over a piece from the Trio task, once it is wanted; drop it if the end has been told since."""
         await self._wanted.wait()
         self._wanted = trio.Event()
         if self._coming is not None and not self._coming.done():
@@ -63,7 +63,7 @@ class Handoff(Generic[T]):
             self._coming.set_result(_End())
 
     async def take(self, patience: float) -> T | None:
-        """In asyncio's generator: the next piece, or None if none comes within `patience` seconds.
+        """Return the next piece to asyncio's generator, or None if none comes within `patience` seconds.
 
         Raises:
             Closed: none comes any more.
@@ -83,7 +83,7 @@ class Handoff(Generic[T]):
 
 
 class _Hold:
-    """What keeps a task at work for a generator, until one of the two reasons to let go.
+    """Keeper of a task at work for a generator, until one of the two reasons to let go.
 
     Dynamo calls `__anext__` in threads of its own, so asyncio's hooks for generators are never installed, and a
     generator that nobody wants any longer ends in whichever thread drops it.  There it only asks the loop.
@@ -106,7 +106,7 @@ class _Hold:
         tell_loop(self._loop, self._let_go)
 
     def _let_go(self, _: object = None) -> None:
-        """In the loop's thread."""
+        """Let go, in the loop's thread."""
         self._gone.remove_done_callback(self._let_go)
         self._gone.cancel()
         self._scope.cancel()
@@ -117,7 +117,7 @@ class _Hold:
 def handing_over(
     nursery: trio.Nursery, context: Context, run: Callable[[Handoff[T]], Awaitable[None]]
 ) -> Iterator[Handoff[T]]:
-    """In asyncio's generator: the pieces that a task of Trio's hands over, while the scope lasts.
+    """Yield the pieces that a task of Trio's hands over, to asyncio's generator, while the scope lasts.
 
     When the client hangs up, or the front door is gone, the task is cancelled in that moment, whatever the generator
     waits for; and when the generator ends, in whichever thread it does.

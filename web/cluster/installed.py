@@ -1,4 +1,4 @@
-"""Whether Dynamo is installed."""
+"""Check of whether Dynamo is installed."""
 
 from __future__ import annotations
 

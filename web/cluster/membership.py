@@ -47,7 +47,7 @@ class Membership:
 
     @property
     def is_in(self) -> bool:
-        """Whether the worker can be found."""
+        """Return whether the worker can be found."""
         return self._is_in
 
     async def leave(self, reason: str) -> None:
@@ -74,7 +74,7 @@ class Membership:
             return await trio.to_thread.run_sync(entries.renew, abandon_on_cancel=True)
 
     async def _follow(self) -> None:
-        """Do what the reasons ask for.  One at a time, in whichever order they change."""
+        """Enter or leave discovery as the reasons ask.  One at a time, in whichever order they change."""
         async with self._changing:
             wanted = not self._reasons
             if wanted == self._is_in:

@@ -31,7 +31,7 @@ PATIENCE = 2.0
 
 
 def answers(nursery: trio.Nursery, desk: Desk, teller: Teller) -> Callable[..., AsyncIterator[Any]]:
-    """What Dynamo calls with each question; it answers once, but where a stream is asked for.
+    """Return what Dynamo calls with each question; it answers once, but where a stream is asked for.
 
     Args:
         nursery: Trio's, in which the questions are answered.
@@ -52,7 +52,7 @@ def answers(nursery: trio.Nursery, desk: Desk, teller: Teller) -> Callable[..., 
 
 
 def stream_context() -> Any:  # noqa: ANN401  # Dynamo's
-    """What ends a stream of Dynamo's before its end."""
+    """Return what ends a stream of Dynamo's before its end."""
     from dynamo.runtime import Context
 
     return Context()
@@ -83,7 +83,7 @@ class Peers:
         return cls(await runtime.endpoint(f"{namespace}.{ENDPOINT}").client(), but)
 
     def ids(self) -> list[str]:
-        """Of all of them, in order."""
+        """Return the ids of all of them, in order."""
         return sorted(set(map(worker_name, self._client.instance_ids())) - {self._but})
 
     async def ask(self, question: Question, worker: str | None = None, **about: Any) -> tuple[Json, list[str]]:  # noqa: ANN401  # JSON

@@ -1,4 +1,4 @@
-"""What Dynamo is told by variables of its own: it has no other way for these."""
+"""Settings of Dynamo by variables of its own: it has no other way for these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a server a worker: its engine is in Dynamo's discovery from when it runs until it is to stop."""
+"""Worker of a cluster: a server whose engine is in Dynamo's discovery from when it runs until it is to stop."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class WorkerHooks(ServerHooks):
 
     @property
     def worker_id(self) -> str:
-        """What discovery calls it, once it is there."""
+        """Id in discovery, once it is there."""
         assert self._registered is not None
         return self._registered.id
 
@@ -214,7 +214,7 @@ class DeviceHealth(Observer):
         self._changed.set()
 
     async def follow(self, membership: Membership) -> None:
-        """Do so until cancelled."""
+        """Follow the device until cancelled."""
         while True:
             await self._changed.wait()
             self._changed = trio.Event()

@@ -1,4 +1,4 @@
-"""From the options that were chosen to all that the server is told.
+"""Assembly of all that the server is told, from the options that were chosen.
 
 Whatever can be wrong with them and with the model's small files is said before torch is imported, which takes seconds.
 """
@@ -116,7 +116,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
 
 
 def _engine_config(chosen: Chosen, slots: int, access: Access, diagnostics: Diagnostics) -> EngineConfig:
-    """How the engine shares its device, and what it says of its clients."""
+    """Return how the engine shares its device, and what it says of its clients."""
     from actors.config import EngineConfig
 
     return chosen.config(
@@ -128,7 +128,7 @@ def _engine_config(chosen: Chosen, slots: int, access: Access, diagnostics: Diag
 
 
 def _diagnostics(chosen: Chosen) -> Diagnostics:
-    """What is said of the server's work.  Raises RecordingError."""
+    """Return what is said of the server's work.  Raises RecordingError."""
     from web.recording.file import check_writable
 
     diagnostics = chosen.config(Diagnostics)
@@ -140,7 +140,7 @@ def _diagnostics(chosen: Chosen) -> Diagnostics:
 
 
 def policy_of(access: Access, listening: Listening) -> BrowserPolicy:
-    """What web pages may ask.  Raises BrowserPolicyError."""
+    """Return what web pages may ask.  Raises BrowserPolicyError."""
     from web.http.browser_policy import BrowserPolicy
 
     own_name = [listening.host] if listening.host else []
@@ -148,13 +148,13 @@ def policy_of(access: Access, listening: Listening) -> BrowserPolicy:
 
 
 def _load_options(chosen: Chosen, choice: ModelChoice, find: Find) -> LoadOptions:
-    """What to load, and where it lies.  Raises CheckpointError."""
+    """Return what to load, and where it lies.  Raises CheckpointError."""
     options = chosen.config(LoadOptions, path=find(choice.model, choice.models_dir))
     return replace(options, draft=_draft_path(choice, options.speculate, find))
 
 
 def _draft_path(choice: ModelChoice, speculate: Proposer | None, find: Find) -> Path | None:
-    """Where the draft model lies, if there is one that may be used.  Raises CheckpointError."""
+    """Return where the draft model lies, if there is one that may be used.  Raises CheckpointError."""
     if speculate not in (None, Proposer.DRAFT):
         return None
     if choice.draft_model is None:

@@ -70,7 +70,7 @@ def child_environment(chosen: Chosen, config: str | None) -> dict[str, str]:
 
 
 def programs(environment: dict[str, str], workers: int, door: Listening, grace: float) -> tuple[list[Program], Program]:
-    """What the workers run, and the front door, which ends after them and has nothing to wait for then."""
+    """Return what the workers run, and the front door, which ends after them and has nothing to wait for then."""
     from web.cluster.children import Program
 
     def program(name: str, *arguments: str, grace: float) -> Program:

@@ -112,7 +112,7 @@ def _figures(figures: Figures) -> str:
 
 
 def _found(model: str | None, models_dir: Path | None) -> Path:
-    """Where the model lies; it is downloaded if it is not here yet."""
+    """Return where the model lies; it is downloaded if it is not here yet."""
     from runtime.store.resolve import resolve_model
     from web.commands.models.progress import DownloadProgress
 

@@ -97,7 +97,7 @@ def remove(name: str, api_key_file: Path) -> None:
 
 
 def _words(key: ApiKey) -> list[str]:
-    """What there is to say of a key beside its name."""
+    """Return what there is to say of a key beside its name."""
     limits = key.limits
     said = [
         "admin" if key.admin else None,

@@ -102,7 +102,7 @@ def listening_place(chosen: Chosen) -> AbstractContextManager[list[socket.socket
 
 
 def find_model(early: EarlyStop, model: str | None, models_dir: Path | None) -> Path:
-    """Where a model lies.  One that is not here yet is downloaded; a signal ends that, and the process, in order.
+    """Return where a model lies.  One that is not here is downloaded; a signal ends that, and the process, in order.
 
     Only that: while torch is imported, an exception out of nowhere could be raised amid code that cannot pass it on.
     """
@@ -111,7 +111,7 @@ def find_model(early: EarlyStop, model: str | None, models_dir: Path | None) -> 
 
 
 def fault_plan(chosen: Chosen) -> FaultPlan | None:
-    """What is to go wrong on this server.  Raises ChaosError."""
+    """Return what is to go wrong on this server.  Raises ChaosError."""
     path = chosen.config(Diagnostics).chaos
     if path is None:
         return None
@@ -121,7 +121,7 @@ def fault_plan(chosen: Chosen) -> FaultPlan | None:
 
 
 def hooks_of(plan: FaultPlan | None) -> ServerHooks:
-    """What the server is fitted with: something that fails as planned, if there is a plan."""
+    """Return the hooks of the server: something that fails as planned, if there is a plan."""
     if plan is None:
         from web.hooks import ServerHooks
 

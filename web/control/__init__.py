@@ -1,4 +1,4 @@
-"""What a request says of its own fate: the object `cede` of its body, and the headers `x-cede-…`, which override it.
+"""Control of a request over its own fate: the object `cede` of its body, and headers `x-cede-…`, which override it.
 
 - `fields`: the schema, the same for both and for every API, and the `Control` that the engine's request gets of it
 - `cancel_note`: the object `cede` of the answers

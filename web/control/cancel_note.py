@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CancelNote(Answer):
-    """What the API has no word for."""
+    """Facts about an answer that the API has no word for."""
 
     cancelled: str | None = Field(None, description="Why the answer was cut short, as in its receipt.")
     warmed_tokens: int | None = Field(

@@ -28,7 +28,7 @@ Seconds = Annotated[float, Field(ge=0, le=MAX_INTEGER)]
 
 
 class ControlFields(StrictModel):
-    """What a request says of its own fate.  Unlike in other objects, a field that is not known is refused."""
+    """Control of a request over its own fate.  Unlike in other objects, a field that is not known is refused."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -1,4 +1,4 @@
-"""What the routes by which clients come back answer.  Times are seconds since the epoch."""
+"""Answers of the routes by which clients come back.  Times are seconds since the epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hang-up means for a request that may outlive its client; decided here and nowhere else.
+"""Meaning of a hang-up for a request that may outlive its client; decided here and nowhere else.
 
 Its client's connection is a reader, and so is whoever comes back.  When the last of them has gone, the request has as
 much patience as it asked for, within the server's bounds.  Somebody who comes back in that time ends the matter.

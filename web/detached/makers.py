@@ -1,4 +1,4 @@
-"""What makes the answers of requests that may outlive their clients, of whatever API: streams, and whole ones."""
+"""Makers of the answers of requests that may outlive their clients, of whatever API: streams, and whole ones."""
 
 from __future__ import annotations
 

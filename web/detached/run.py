@@ -28,7 +28,7 @@ Change: TypeAlias = Literal["attached", "detached", "kept", "dropped"]
 
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """What is shown of a `Run`; the fields are as there, and as in `web.detached.answers`."""
+    """Status of a `Run`, as it is shown; the fields are as there, and as in `web.detached.answers`."""
 
     id: str
     status: str
@@ -46,7 +46,7 @@ class RunStatus:
 
 @dataclass(eq=False)
 class Changes:
-    """What happens to the requests that may outlive their clients, for whoever counts or watches.
+    """Changes of the requests that may outlive their clients, for whoever counts or watches.
 
     Attributes:
         attaches: readers that came to one after its beginning, so far.

@@ -48,7 +48,7 @@ class RunsFull(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class RunBounds:
-    """What requests may take that go on without a client.
+    """Bounds of requests that go on without a client.
 
     Attributes:
         running: how many run at a time, whether they have a client now or not.
@@ -84,7 +84,7 @@ class Maker(Protocol):
 
     @property
     def streamed(self) -> bool:
-        """Whether the answer is a stream of events."""
+        """Return whether the answer is a stream of events."""
 
     @property
     def content_type(self) -> str:
@@ -109,7 +109,7 @@ class Maker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunStatistics:
-    """What runs, and is kept, that may outlive its client.
+    """Statistics of what runs, and is kept, that may outlive its client.
 
     Attributes:
         running: such requests that run.

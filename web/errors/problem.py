@@ -1,4 +1,4 @@
-"""What went wrong with a request, whichever API it was for."""
+"""Problem of a request, whichever API it was for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each API writes an error, and which API a request was for."""
+"""Shapes of errors: how each API writes one, and which API a request was for."""
 
 from __future__ import annotations
 

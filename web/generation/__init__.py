@@ -1,4 +1,4 @@
-"""What every API's generation endpoints share, whatever their wire format: prompts, answers, and the way between them.
+"""Common parts of every API's generation endpoints, whatever their wire format: prompts, answers, the way between them.
 
 An API turns a body into an `Asked`, and the engine's events into its own words with a `Formatter`.
 

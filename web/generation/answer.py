@@ -42,7 +42,7 @@ class Block:
 
 
 class Gathered:
-    """What one generation has said, as JSON that is ready to be sent.
+    """Output of one generation, as JSON that is ready to be sent.
 
     Args:
         page_bytes: of the pages that the bytes are held in.
@@ -190,7 +190,7 @@ class Formatter(ABC):
 
     @property
     def finished(self) -> bool:
-        """Whether all generations have ended; then only `closing` is left to write."""
+        """Return whether all generations have ended; then only `closing` is left to write."""
         return len(self.ends) == self.generations
 
     def write(self, event: Event) -> Iterable[bytes]:
@@ -243,7 +243,7 @@ class Formatter(ABC):
 
     @property
     def is_whole(self) -> bool:
-        """Whether `result` has the answer: that of a stream may have been given up."""
+        """Return whether `result` has the answer: that of a stream may have been given up."""
         return bool(self.gathered)
 
     def came_out(self, answer: Json | SelfEncoding) -> None:  # noqa: B027  # most show nothing of it

@@ -72,7 +72,7 @@ class StructuredOutputs(StrictModel):
 
 
 class GrammarFields(StrictModel):
-    """What an answer must be; at most one of these."""
+    """Fields for the form of an answer; at most one of these."""
 
     response_format: ResponseFormat | None = None  # OpenAI's
     structured_outputs: StructuredOutputs | None = None  # vLLM's, as the four that follow, which it had before

@@ -1,4 +1,4 @@
-"""What an answer must be, from any API's words to one `Grammar`.
+"""Grammars of answers, from any API's words to one `Grammar`.
 
 It is compiled by the engine, which refuses what cannot be used before anything is allocated.
 """

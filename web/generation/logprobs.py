@@ -1,4 +1,4 @@
-"""How likely a token of an answer was, in the form that several APIs share."""
+"""Log-probabilities of an answer's tokens, in the form that several APIs share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How important a request is: its `priority`, and OpenAI's `service_tier`, a name for some of these numbers."""
+"""Priority of a request: its `priority`, and OpenAI's `service_tier`, a name for some of these numbers."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class ScopedRequest(TrioRequest):
 
     @property
     def queue_share(self) -> float:
-        """How much of the queue whoever asks may take, from 0 to 1."""
+        """Share of the queue that whoever asks may take, from 0 to 1."""
         share = None if self.key is None else self.key.limits.queue_share
         return 1.0 if share is None else share
 

@@ -1,4 +1,4 @@
-"""How Hypercorn's parts are to behave."""
+"""Settings of Hypercorn's parts."""
 
 from __future__ import annotations
 

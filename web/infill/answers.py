@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class InfillOptions:
-    """What a request says about its answer.
+    """Options of a request for its answer.
 
     Attributes:
         model: the name that the client used.

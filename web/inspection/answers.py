@@ -1,4 +1,4 @@
-"""What the endpoints that look at the engine answer.  Times are seconds since the epoch."""
+"""Answers of the endpoints that look at the engine.  Times are seconds since the epoch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Unhealthy(Answer):
 
 
 class Slot(Answer):
-    """What one slot does, and how much KV is in it."""
+    """State of one slot, and how much KV is in it."""
 
     id: int
     state: State | Literal["idle"]
@@ -87,7 +87,7 @@ class Cancelled(Answer):
 
 
 class Receipt(Answer):
-    """What one cancel cost."""
+    """Cost of one cancel."""
 
     request_id: str
     index: int = Field(description="Which of the request's generations.")
@@ -216,7 +216,7 @@ class Manager(Answer):
 
 
 class Speculation(Answer):
-    """What drafting has brought since the start."""
+    """Statistics of drafting since the start."""
 
     proposer: Proposer
     draft_steps: int
@@ -248,7 +248,7 @@ class LoopHold(Answer):
 
 
 class Loop(Answer):
-    """What held the event loop; only with `--watch-loop`."""
+    """Statistics of what held the event loop; only with `--watch-loop`."""
 
     threshold_seconds: float
     steps: int

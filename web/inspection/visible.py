@@ -1,4 +1,4 @@
-"""What a client sees of the engine: what its key has asked; all of it where there are no keys, or with an admin's."""
+"""View of the engine for a client: what its key has asked; all of it where there are no keys, or with an admin's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
 
 
 class Sight(Protocol):
-    """What somebody may see, as an API key says it."""
+    """Rights to see the engine, as an API key gives them."""
 
     def may_see(self, owner: str | None) -> bool:
         """Return whether a request of `owner` is among it."""

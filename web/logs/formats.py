@@ -43,7 +43,7 @@ def _formatter(*processors: Processor) -> logging.Formatter:
 
 
 def _columns(colours: bool) -> list[Column]:
-    """How each value is shown; `ConsoleRenderer` wants one for all other keys, of which there are none."""
+    """Return how each value is shown; `ConsoleRenderer` wants one for all other keys, of which there are none."""
     dim, reset = (DIM, RESET_ALL) if colours else ("", "")
 
     def show(width: int = 0, style: str = "", around: tuple[str, str] = ("", "")) -> KeyValueColumnFormatter:

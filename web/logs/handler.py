@@ -42,7 +42,7 @@ class LineHandler(logging.Handler):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether anything still waits to be written."""
+        """Return whether anything still waits to be written."""
         return bool(self._waiting)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -92,7 +92,7 @@ class LineHandler(logging.Handler):
                 self._changed.notify_all()
 
     def _tell_lost(self) -> None:
-        """Once there is room, say how many lines were lost: until then none is taken, so it stands where they were."""
+        """Say how many lines were lost, once there is room: until then none is taken, so it stands where they were."""
         if self._lost and 2 * self._size <= self._capacity:
             lost, self._lost = self._lost, 0
             told = self._record("%d lines of the log were lost: its reader stalled", lost)

@@ -1,4 +1,4 @@
-"""Where the log goes, from which level on, and in which format."""
+"""Setup of the log: where it goes, from which level on, and in which format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which names the figures are told: cede's own, and for dashboards that exist vLLM's or llama-server's.
+"""Names of the figures: cede's own, and for dashboards that exist vLLM's or llama-server's.
 
 cede's names begin with `cede_`.  vLLM's and llama-server's have a colon, which Prometheus keeps for recording rules,
 and which its own checker objects to.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Metrics(Collector):
-    """What `GET /metrics` tells.
+    """Metrics that `GET /metrics` tells.
 
     Args:
         engine: whose.

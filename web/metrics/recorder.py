@@ -1,4 +1,4 @@
-"""What the engine does, as it does it: an `Observer` that feeds the instruments."""
+"""Recorder of what the engine does, as it does it: an `Observer` that feeds the instruments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Times:
-    """When a generation reached a stage, on the recorder's clock; None before."""
+    """Times at which a generation reached its stages, on the recorder's clock; None before."""
 
     queued: float
     prompt_tokens: int
@@ -59,7 +59,7 @@ class Recorder(Observer):
 
     @property
     def live(self) -> int:
-        """How many generations it knows of."""
+        """Number of generations that it knows of."""
         return len(self._live)
 
     # --- generations --------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How the engine stands, and what it counts anyway, read from its frozen statistics when somebody asks."""
+"""Snapshot of the engine, and of what it counts anyway, from its frozen statistics when somebody asks."""
 
 from __future__ import annotations
 

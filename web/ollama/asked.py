@@ -1,4 +1,4 @@
-"""What a body asks for: an answer, or only that the model is there."""
+"""Meaning of a body: an answer is asked for, or only that the model is there."""
 
 from __future__ import annotations
 

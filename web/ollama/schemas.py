@@ -55,7 +55,7 @@ Format = Annotated[
 
 
 class CalledFunction(StrictModel):
-    """What the model called in an earlier turn; here the arguments are an object and not its text."""
+    """Call by the model in an earlier turn; here the arguments are an object and not its text."""
 
     name: Name
     arguments: JsonObject | None = None
@@ -95,14 +95,14 @@ class ToolBody(StrictModel):
 
 
 class ModelOptions(StrictModel):
-    """What all endpoints have in common that compute something."""
+    """Base of the bodies of all endpoints that compute something."""
 
     model: Name | None = None
     options: Options | None = None
 
 
 class GenerationBody(ModelOptions):
-    """What the two endpoints have in common that generate."""
+    """Base of the bodies of the two endpoints that generate."""
 
     stream: bool | None = None
     think: Think | None = None

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How this server speaks OpenAI's API.
+    """Settings of how this server speaks OpenAI's API.
 
     Attributes:
         reasoning: the field of answers for what the model thinks.
@@ -106,7 +106,7 @@ def generations(body: GenerationBody) -> int:
 
 
 def ranks(body: GenerationBody) -> bool:
-    """Whether some of the generations are not shown."""
+    """Return whether some of the generations are not shown."""
     return generations(body) > (body.n or 1)
 
 

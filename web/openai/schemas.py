@@ -1,4 +1,4 @@
-"""What the request bodies of OpenAI's two generation endpoints have in common, as strict pydantic models.
+"""Common fields of the request bodies of OpenAI's two generation endpoints, as strict pydantic models.
 
 What a field may hold is in `web.bodies.fields`; null stands for "not given".  Fields outside these models are of three
 kinds: names that mean nothing to cede (logged and ignored), hints that change nothing in the response (`HINTS`,

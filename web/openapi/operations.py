@@ -1,4 +1,4 @@
-"""What an API's operations take and answer: plain data, of which `web.openapi.document` makes the OpenAPI document.
+"""Operations of an API, and what they take and answer: plain data, of which `web.openapi.document` makes the document.
 
 The bodies are the very models that requests are validated with.  The answers are models that only describe; tests hold
 real answers against them, and the routes of the application against the operations.

@@ -1,4 +1,4 @@
-"""What a command says when it fails: one line, and the status 1."""
+"""Failures of a command: one line, and the status 1."""
 
 from __future__ import annotations
 

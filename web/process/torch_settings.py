@@ -1,4 +1,4 @@
-"""What the libraries below torch read from the environment, once: to be set before torch is imported."""
+"""Settings that the libraries below torch read from the environment, once: to be set before torch is imported."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class RecordingError(CedeError):
 
 
 class RawFile(Protocol):
-    """What is written to, without a buffer of its own."""
+    """File that is written to, without a buffer of its own."""
 
     def write(self, data: bytes, /) -> int | None:
         """Write some of the bytes, and return how many."""
@@ -159,7 +159,7 @@ class RecordingFile:
         self._file.close()
 
     def _take(self) -> list[tuple[Event, ...]]:
-        """What waits, a moment after there is something; nothing at the end."""
+        """Return what waits, a moment after there is something; nothing at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
             self._changed.wait_for(lambda: self._count >= self._hurry or self._is_closed, PAUSE_SECONDS)
@@ -191,7 +191,7 @@ class RecordingFile:
 
 
 def _count(events: Iterable[Event]) -> int:
-    """How many events of the format these are."""
+    """Return how many events of the format these are."""
     return sum(len(event) if isinstance(event, DrawnStep) else 1 for event in events)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Since when a generation holds its slot, and what was in that."""
+    """Time since which a generation holds its slot, and what was in that."""
 
     slot: int
     since: int
@@ -67,7 +67,7 @@ class Recorder(Observer):
 
     @property
     def open(self) -> int:
-        """How many spans have begun and not ended."""
+        """Number of spans that have begun and not ended."""
         return len(self._queued) + len(self._held) + (self._step is not None) + (self._transfer is not None)
 
     def close(self) -> None:

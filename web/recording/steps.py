@@ -55,7 +55,7 @@ class DrawnStep:
     steps: int = 1
 
     def __len__(self) -> int:
-        """How many spans it is."""
+        """Return how many spans it is."""
         return 1 + len(self.layer_ends) + len(self.step.event.parts)
 
     def texts(self) -> Iterator[str]:

@@ -31,12 +31,12 @@ WAITING = Track(QUEUE, 1)
 
 
 def held(slot: int) -> Track:
-    """Who holds a slot."""
+    """Return the track of who holds a slot."""
     return Track(SLOTS, 2 * slot + 1)
 
 
 def work(slot: int) -> Track:
-    """What the device does for a slot, or copies out of it, whoever holds it then."""
+    """Return the track of what the device does for a slot, or copies out of it, whoever holds it then."""
     return Track(SLOTS, 2 * slot + 2)
 
 

@@ -59,20 +59,20 @@ class Item(Answer):
 
 
 class InputTokensDetails(Answer):
-    """Of the prompt's tokens."""
+    """Details of the prompt's tokens."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
 class OutputTokensDetails(Answer):
-    """Of the tokens that were generated."""
+    """Details of the tokens that were generated."""
 
     reasoning_tokens: int
 
 
 class Usage(Answer):
-    """What the response took."""
+    """Usage of the response."""
 
     input_tokens: int
     input_tokens_details: InputTokensDetails
@@ -82,27 +82,27 @@ class Usage(Answer):
 
 
 class Failure(Answer):
-    """Why a response failed."""
+    """Reason why a response failed."""
 
     code: str
     message: str
 
 
 class Incompleteness(Answer):
-    """Why a response is incomplete."""
+    """Reason why a response is incomplete."""
 
     reason: Literal["max_output_tokens"]
 
 
 class ReasoningConfig(Answer):
-    """How the model was to think."""
+    """Settings of the model's thinking."""
 
     effort: str | None
     summary: None
 
 
 class TextConfig(Answer):
-    """What the text was to be."""
+    """Form of the text."""
 
     format: dict[str, Any]
     verbosity: Literal["low", "medium", "high"]
@@ -208,7 +208,7 @@ class DeletedConversation(Answer):
 
 
 class InputTokens(Answer):
-    """How many tokens a prompt has."""
+    """Number of tokens of a prompt."""
 
     object: Literal["response.input_tokens"]
     input_tokens: int

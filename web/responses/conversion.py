@@ -58,7 +58,7 @@ PARAMS = {"messages": "input", "reasoning_effort": "reasoning.effort"}
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a body refers to, as it was stored.
+    """Items that a body refers to, as they were stored.
 
     Attributes:
         before: the items that come before the input, or the newest of them, the oldest first.

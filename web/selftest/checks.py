@@ -109,7 +109,7 @@ PARITY: dict[str, Callable[[Parity], Figures]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is run; smaller ones are for tests.
+    """Sizes of the checks; smaller ones are for tests.
 
     Attributes:
         prompt, tokens: of the text whose scores are compared.
@@ -133,7 +133,7 @@ class Sizes:
 
     @property
     def slots(self) -> int:
-        """That the model needs."""
+        """Number of slots that the model needs."""
         return max(SLOTS, ENGINE_SLOTS, *self.streams)
 
 
@@ -200,7 +200,7 @@ async def _parity(
     text: Sequence[int],
     sizes: Sizes,
 ) -> None:
-    """What the device computes, beside the reference."""
+    """Check what the device computes against the reference."""
     opened: list[Parity] = []
 
     async def reference() -> Figures:
@@ -261,7 +261,7 @@ async def _cancellation(
 
 
 async def _throughput(checks: _Checks, executor: ThreadExecutor[Transformer], sizes: Sizes) -> None:
-    """What the device reaches, and what decoding and prefill make of it."""
+    """Measure what the device reaches, and what decoding and prefill make of it."""
     model = executor.model
     measures: dict[str, Callable[[], Figures]] = {
         "read bandwidth": partial(measure_bandwidth, model, sizes.read_bytes),

@@ -46,13 +46,13 @@ def damage(what: str) -> sqlite3.DatabaseError:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether an error says that the file is damaged, and not that the disk is full or the like."""
+    """Return whether an error says that the file is damaged, and not that the disk is full or the like."""
     code = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF in DAMAGE  # the low byte of SQLite's extended codes
 
 
 def takes_nothing(error: sqlite3.Error) -> bool:
-    """Whether an error says that the disk cannot be written now: it is full, or only to be read."""
+    """Return whether an error says that the disk cannot be written now: it is full, or only to be read."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in TAKES_NOTHING
 
 

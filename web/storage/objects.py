@@ -74,7 +74,7 @@ class ItemNotFound(NotFound):
 
 
 class Kind(enum.StrEnum):
-    """What an object is; ids are unique within a kind."""
+    """Kind of an object; ids are unique within a kind."""
 
     RESPONSE = "response"
     CHAT_COMPLETION = "chat.completion"
@@ -146,7 +146,7 @@ class ItemPage:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Which objects of a kind to list.
+    """Selection of the objects of a kind to list.
 
     Attributes:
         kind: of the objects.
@@ -184,7 +184,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much is kept, and how long.
+    """Bounds of how much is kept, and how long.
 
     Attributes:
         size: bytes of all objects; the least recently used go first.

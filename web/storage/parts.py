@@ -1,4 +1,4 @@
-"""What objects consist of, in rows of their own: what is not asked for is neither read nor written."""
+"""Parts of objects, in rows of their own: what is not asked for is neither read nor written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SWEPT_BYTES = MIB
 
 
 class Part(enum.IntEnum):
-    """What a row is of its object, in the order in which a list shows them."""
+    """Part that a row is of its object, in the order in which a list shows them."""
 
     BODY = 0
     GIVEN = 1  # an item that a client has given

@@ -135,7 +135,7 @@ class ObjectStore:
         return await self._run(lambda: self._database.live(kind))
 
     async def end_after(self, stop: trio.Event) -> None:
-        """Once that is set, wait `END_SECONDS` for each call at most."""
+        """Wait `END_SECONDS` for each call at most once that is set."""
         await stop.wait()
         self._patience = END_SECONDS
         for wait in self._waits:

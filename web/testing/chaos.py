@@ -65,7 +65,7 @@ def load_plan(path: Path) -> FaultPlan:
 
 
 def _fault(detail: ErrorDetails) -> str:
-    """What is wrong there, in plain words."""
+    """Return what is wrong there, in plain words."""
     match detail["type"]:
         case "union_tag_not_found":
             return "it does not say 'what'"
@@ -82,7 +82,7 @@ def _fault(detail: ErrorDetails) -> str:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """Where in the file; the fault's tag, which pydantic puts behind its number, is not a key there."""
+    """Return where in the file; the fault's tag, which pydantic puts behind its number, is not a key there."""
     if not location:
         return "fault"
     keys = [str(key) for key in location[2:]]

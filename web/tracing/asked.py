@@ -1,4 +1,4 @@
-"""Whether the environment asks for traces, by the variables that OpenTelemetry's specification names.
+"""Check of whether the environment asks for traces, by the variables that OpenTelemetry's specification names.
 
 Only what decides about that is read here; the SDK reads the rest, such as the collector's address, when it is opened.
 """
@@ -25,7 +25,7 @@ class TracingError(CedeError):
 
 
 def traces_are_asked_for(environment: Mapping[str, str]) -> bool:
-    """Whether traces are to be exported: an exporter is named, or a collector's address is there.
+    """Return whether traces are to be exported: an exporter is named, or a collector's address is there.
 
     Raises:
         TracingError: another exporter or protocol is asked for than there is, or the packages are not installed.

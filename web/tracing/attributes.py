@@ -1,4 +1,4 @@
-"""What is on the spans: names of OpenTelemetry's conventions for generative AI where there are some, else `cede.`.
+"""Attributes of spans: names of OpenTelemetry's conventions for generative AI where there are some, else `cede.`.
 
 https://opentelemetry.io/docs/specs/semconv/gen-ai/
 """
@@ -16,14 +16,14 @@ Attributes = Mapping[str, str | int | float | list[str]]
 
 
 def operation_of(asked: GenerationRequest) -> str:
-    """What is asked of the model, in the conventions' words."""
+    """Return what is asked of the model, in the conventions' words."""
     if asked.outputs.pooling is not None:
         return "embeddings"
     return "text_completion" if asked.continues else "chat"
 
 
 def request_attributes(asked: GenerationRequest, model: str) -> Attributes:
-    """What is known of a request when it comes; nothing of its text."""
+    """Return what is known of a request when it comes; nothing of its text."""
     sampling = asked.sampling
     known = {
         "gen_ai.operation.name": operation_of(asked),
@@ -46,7 +46,7 @@ def request_attributes(asked: GenerationRequest, model: str) -> Attributes:
 
 
 def decode_attributes(last: Finished, tokens: int) -> Attributes:
-    """What came of a generation, for the span of its decoding."""
+    """Return what came of a generation, for the span of its decoding."""
     return {
         "gen_ai.usage.output_tokens": tokens,
         "cede.draft.tokens": last.timings.draft_n,
@@ -55,7 +55,7 @@ def decode_attributes(last: Finished, tokens: int) -> Attributes:
 
 
 def cancel_attributes(receipt: Receipt) -> Attributes:
-    """Why and where a generation was cancelled, and what that cost."""
+    """Return why and where a generation was cancelled, and what that cost."""
     return {
         "cede.cancel.reason": receipt.reason.value,
         "cede.cancel.phase": receipt.phase,

@@ -1,4 +1,4 @@
-"""Where spans go: a collector, over HTTP, from a thread of the SDK's own."""
+"""Export of spans: to a collector, over HTTP, from a thread of the SDK's own."""
 
 from __future__ import annotations
 

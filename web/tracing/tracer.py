@@ -35,7 +35,7 @@ class RequestTracer(Observer):
 
     @property
     def live(self) -> int:
-        """How many requests have open spans."""
+        """Number of requests with open spans."""
         return len(self._live)
 
     def arrived(self, event: Arrived) -> None:

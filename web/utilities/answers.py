@@ -1,4 +1,4 @@
-"""What the utility endpoints answer, for the OpenAPI document.  A field with a default may be left out."""
+"""Answers of the utility endpoints, for the OpenAPI document.  A field with a default may be left out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AppliedTemplate(Answer):
 
 
 class SamplingParameters(Answer):
-    """What requests that do not say sample by."""
+    """Sampling of requests that do not say how."""
 
     temperature: float
     top_p: float
@@ -47,21 +47,21 @@ class SamplingParameters(Answer):
 
 
 class GenerationSettings(Answer):
-    """What holds for each slot."""
+    """Settings that hold for each slot."""
 
     n_ctx: int
     params: SamplingParameters
 
 
 class Modalities(Answer):
-    """What a prompt may hold beside text."""
+    """Modalities of a prompt beside text."""
 
     vision: bool
     audio: bool
 
 
 class Properties(Answer):
-    """What is known of the server."""
+    """Properties of the server."""
 
     default_generation_settings: GenerationSettings
     total_slots: int

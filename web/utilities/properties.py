@@ -1,4 +1,4 @@
-"""What is known of the server, in llama-server's words."""
+"""Properties of the server, in llama-server's words."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 class Better(enum.StrEnum):
-    """Whether a higher or a lower value of a figure is better."""
+    """Direction in which a figure is better."""
 
     HIGHER = "higher"
     LOWER = "lower"

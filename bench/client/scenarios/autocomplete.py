@@ -21,7 +21,7 @@ LOOKS = 0.05
 
 @dataclass
 class _Series:
-    """What came of the keystrokes so far, in order, and the most slots that were seen in use."""
+    """Results of the keystrokes so far, in order, and the most slots that were seen in use."""
 
     traces: list[Trace] = field(default_factory=list)
     scopes: list[trio.CancelScope] = field(default_factory=list)

@@ -25,7 +25,7 @@ ALLOWED = 1.5
 
 @dataclass
 class _Beside:
-    """What came of the interactive requests, and when the first was sent and the last had ended."""
+    """Results of the interactive requests, and when the first was sent and the last had ended."""
 
     began: float
     ended: float = 0.0
@@ -150,7 +150,7 @@ def _waits(turn: Measurement, beside: _Beside, idle: _Idle, step: float) -> list
 
 
 def _losses(others: Traffic, beside: _Beside, idle: _Idle, alone: float) -> list[Figure]:
-    """What the others lose, and for which share of the time the client's requests keep an idle server busy."""
+    """Return what the others lose, and for which share of the time the client's requests keep an idle server busy."""
     rate = others.tokens(beside.began, beside.ended) / beside.seconds
     if not alone:
         raise RequestFailed("the others had no tokens in the time that was to be measured")
@@ -166,7 +166,7 @@ def _losses(others: Traffic, beside: _Beside, idle: _Idle, alone: float) -> list
 
 
 def _making_room(others: Traffic, beside: _Beside, idle: _Idle) -> list[Figure]:
-    """What it took to set streams aside and to bring them back, if any was: its gap holds the client's response."""
+    """Return what it took to set streams aside and back, if any was: its gap holds the client's response."""
     there = [trace for trace in beside.traces if len(trace.arrivals) > 2]  # fewer, and any gap might hold them
     took = [
         max(trace.ttft - idle.ttft, 0.0) + gap_ended - trace.arrivals[-1][0]

@@ -1,4 +1,4 @@
-"""What it costs to draw tokens at random, and not to take the likeliest."""
+"""Cost of drawing tokens at random instead of taking the likeliest."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ END_OF_BODY = b"0\r\n\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is asked again and again.
+    """Case of what is asked again and again.
 
     Attributes:
         about: what it is, for people.

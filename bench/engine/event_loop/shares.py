@@ -43,7 +43,7 @@ def owner(function: Function) -> str:
 
 
 def is_builtin(function: Function) -> bool:
-    """Whether a function is C's; it has no place of its own."""
+    """Return whether a function is C's; it has no place of its own."""
     return function[0] == "~"
 
 

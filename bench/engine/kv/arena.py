@@ -50,7 +50,7 @@ COUNTS = ("grown", "moves", "compactions", "moved_positions", "given_up")
 
 
 class Copying(Observer):
-    """How long pieces of sequences were copied."""
+    """Observer of how long pieces of sequences were copied."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -70,7 +70,7 @@ class Copying(Observer):
 
 @dataclass(slots=True)
 class Said:
-    """What came of a round.
+    """Result of a round.
 
     Attributes:
         seconds: until the last stream ended.
@@ -136,7 +136,7 @@ async def run_round(engine: Engine, number: int, visits: int) -> Said:
 
 
 def counts_of(engine: Engine) -> dict[str, int]:
-    """What was done in an engine's arena since the start."""
+    """Return what was done in an engine's arena since the start."""
     arena = engine.statistics().manager.arena
     return {name: getattr(arena, name) for name in COUNTS}
 

@@ -1,1 +1,1 @@
-"""What servers keep: `lengths` by the variety of their prompts, `held` of each small thing beside what is counted."""
+"""Memory that servers keep: `lengths` by the variety of prompts, `held` of each small thing beside what is counted."""

@@ -1,4 +1,4 @@
-"""What small things take that servers keep many of, beside what is counted of them.
+"""Memory of small things that servers keep many of, beside what is counted of them.
 
     python -m bench.engine.memory.held [--only "stored"]
 

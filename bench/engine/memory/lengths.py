@@ -1,4 +1,4 @@
-"""What the variety of prompts' lengths takes of a server's memory, and what bounding that costs in speed.
+"""Memory that the variety of prompts' lengths takes of a server, and what bounding that costs in speed.
 
     python -m bench.engine.memory.lengths memory [--prompts 3000] [--longest 4000] -- [flags of `cede serve`]
     python -m bench.engine.memory.lengths speed [--entries 1024] [--rounds 8] -- [flags of `cede serve`]

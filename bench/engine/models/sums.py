@@ -1,4 +1,4 @@
-"""What the sums of several processes cost, which a model divided by `--tensor-parallel` needs in each layer.
+"""Cost of sums over several processes, which a model divided by `--tensor-parallel` needs in each layer.
 
     python -m bench.engine.models.sums --width 1024
 

@@ -148,7 +148,7 @@ class TransposedPart(WithoutCodes):
 
     @property
     def num_bytes(self) -> int:
-        """Its share of the stack's bytes."""
+        """Share of the stack's bytes."""
         experts, *_, outputs = self.stack.shape
         return self.stack.num_bytes // experts * len(self.outputs) // outputs
 

@@ -44,7 +44,7 @@ class PlainTensor(WithoutCodes):
 
     @property
     def num_bytes(self) -> int:
-        """Its size in the file."""
+        """Size in the file."""
         return math.prod(self.shape) * ITEM_BYTES[self.form]
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:

@@ -115,7 +115,7 @@ class AddedVector(WithoutCodes):
 
     @property
     def num_bytes(self) -> int:
-        """Its size in the file."""
+        """Size in the file."""
         return self.stored.num_bytes
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:

@@ -86,7 +86,7 @@ class GgufTensor:
 
     @property
     def num_bytes(self) -> int:
-        """Its size in the file."""
+        """Size in the file."""
         return self.entry.num_bytes
 
     @property

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Losses:
-    """Their names, while somebody wants to know.  Thread-safe; its lock is taken after all others."""
+    """Names of lost blocks, while somebody wants to know.  Thread-safe; its lock is taken after all others."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # all that follows

@@ -46,7 +46,7 @@ class WrongDevice(AssertionError):
 
 
 class Traffic:
-    """What the host has read from the device, and sent to it, by the name of what did so.
+    """Counts of what the host has read from the device, and sent to it, by the name of what did so.
 
     Attributes:
         sent, answered: see there.

@@ -1,4 +1,4 @@
-"""How each agent is called and pointed at a server, and what it names its tools."""
+"""Agents: how each is called and pointed at a server, and what it names its tools."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Agent:
 
     @property
     def uses_tools(self) -> bool:
-        """Whether its requests offer tools."""
+        """Return whether its requests offer tools."""
         return True
 
     def written(self, text: str) -> bytes:
@@ -75,7 +75,7 @@ class Aider(Agent):
 
     @property
     def uses_tools(self) -> bool:
-        """Whether its requests offer tools."""
+        """Return whether its requests offer tools."""
         return False
 
     def answers(self, folder: Path, text: str) -> list[str]:

@@ -36,7 +36,7 @@ FLAGS = (
 
 
 def find_chromium() -> str | None:
-    """Where a Chromium or a Chrome is installed; None if there is none."""
+    """Return where a Chromium or a Chrome is installed; None if there is none."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next(filter(None, map(shutil.which, names)), None)
 
@@ -62,7 +62,7 @@ class Chromium:
         self._thread.shutdown()
 
     def visit(self, function: Callable[[Page], T]) -> T:
-        """What a function returns of a page that shares nothing with any other, and is closed after it."""
+        """Return what a function returns of a page that shares nothing with any other, and is closed after it."""
         return self._thread.submit(self._visit, function).result(2 * PATIENCE)
 
     def _visit(self, function: Callable[[Page], T]) -> T:

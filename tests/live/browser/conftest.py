@@ -26,7 +26,7 @@ def chromium() -> Iterator[Chromium]:
 
 @pytest.fixture(scope="session")
 def pages() -> Iterator[PageServer]:
-    """Where pages of other origins come from."""
+    """Yield where pages of other origins come from."""
     with PageServer() as server:
         yield server
 

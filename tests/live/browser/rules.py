@@ -1,4 +1,4 @@
-"""What axe-core says against a page: it knows what keeps people out who cannot see it, or use no mouse."""
+"""Rules of axe-core that a page breaks: it knows what keeps people out who cannot see it, or use no mouse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ THEMES: Final[tuple[Literal["dark", "light"], ...]] = ("dark", "light")
 
 
 def broken_rules(page: Page) -> list[str]:
-    """What breaks a rule, and where: of each a line that begins with the rule's name."""
+    """Return what breaks a rule, and where: of each a line that begins with the rule's name."""
     return [
         f"{rule['id']}: {node['html'][:200]}: {node['failureSummary']}"
         for rule in Axe().run(page).response["violations"]

@@ -58,7 +58,7 @@ def targets(response_id: str = "resp_x") -> list[Json]:
 
 @dataclass(frozen=True)
 class Attack:
-    """What came of a page's tries.
+    """Results of a page's tries.
 
     Attributes:
         outcomes: of each try, as attack.js has them.

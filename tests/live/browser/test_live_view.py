@@ -87,7 +87,7 @@ def test_show_me_lands_three_cancels_and_tells_their_receipts(chromium: Chromium
 
 
 def account(receipt: Json) -> str:
-    """What a card says of a receipt's tokens."""
+    """Return what a card says of a receipt's tokens."""
     return f"Of {receipt['computed_tokens']} computed tokens {receipt['kept_tokens']} are kept"
 
 

@@ -23,7 +23,7 @@ MIB = 2**20
 
 
 class Held(NamedTuple):
-    """What a page holds on to."""
+    """Memory that a page holds on to."""
 
     heap: float
     elements: float
@@ -31,7 +31,7 @@ class Held(NamedTuple):
 
 
 def held(page: Page, devtools: CDPSession) -> Held:
-    """What is left after garbage collections: the least of some, since what one has freed lets the next free more."""
+    """Return what is left after garbage collections: the least of some, for what one freed lets the next free more."""
     found = []
     for _ in range(COLLECTIONS):
         devtools.send("HeapProfiler.collectGarbage")

@@ -24,7 +24,7 @@ SAME = "11111111-2222-4333-8444-555555555555"
 
 
 def card(page: Page, worker: str) -> Locator:
-    """What the overview has of a worker."""
+    """Return what the overview has of a worker."""
     return page.get_by_role("region", name=f"worker {worker}")
 
 

@@ -1,4 +1,4 @@
-"""What a page asks for, and what it says on its console."""
+"""Record of what a page asks for, and of what it says on its console."""
 
 from __future__ import annotations
 

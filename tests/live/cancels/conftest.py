@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def solo(running_four_slots: Server) -> list[int]:
-    """What the neighbour says when it is alone."""
+    """Return what the neighbour says when it is alone."""
     running_four_slots.wait_idle()
     with Http1(running_four_slots, completion(OURS, SOLO)) as alone:
         return alone.read_all()

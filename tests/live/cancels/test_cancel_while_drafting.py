@@ -41,7 +41,7 @@ def ask(server: Server, seed: int, tokens: int, **fields: Any) -> Http1:  # noqa
 
 
 def alone(server: Server, seed: int, tokens: int) -> list[int]:
-    """What the model says to it without drafts, cached KV or company."""
+    """Return what the model says to it without drafts, cached KV or company."""
     server.wait_idle()
     with ask(server, seed, tokens, speculate=False, cache_prompt=False) as client:
         return client.read_all()

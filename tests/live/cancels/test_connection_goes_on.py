@@ -1,4 +1,4 @@
-"""What a client may do with its connection without an end to its requests."""
+"""Rights of a client over its connection that do not end its requests."""
 
 from __future__ import annotations
 

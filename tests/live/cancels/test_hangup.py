@@ -78,7 +78,7 @@ def victims(four_slots: Server) -> Iterator[Callable[[Way, Json], Victim]]:
 
 
 def check_receipt(receipt: Json, victim: Victim, phase: str, prompt_tokens: int) -> None:
-    """What each receipt has to say, whatever the phase."""
+    """Check what each receipt has to say, whatever the phase."""
     assert receipt["reason"] == REASONS.get(victim.way, "client_disconnect")
     assert stage(receipt["phase"]) == phase
     assert receipt["prompt_tokens"] == prompt_tokens

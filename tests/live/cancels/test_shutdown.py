@@ -1,4 +1,4 @@
-"""How the server ends: politely, then less politely, and never because a client allows it to."""
+"""End of the server: politely, then less politely, and never because a client allows it to."""
 
 from __future__ import annotations
 

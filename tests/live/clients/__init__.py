@@ -1,1 +1,1 @@
-"""What clients of a real server get and see: libraries, TLS, keys, numbers, the log, hostile bodies."""
+"""Clients of a real server, and what they get and see: libraries, TLS, keys, numbers, the log, hostile bodies."""

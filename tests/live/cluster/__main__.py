@@ -30,7 +30,7 @@ workers = click.option("--workers", type=int, default=3, show_default=True)
 
 
 class Report(Protocol):
-    """What a proof comes to."""
+    """Result of a proof."""
 
     def check(self) -> None:
         """Raise AssertionError if a promise was broken."""
@@ -145,7 +145,7 @@ def discovery(seconds: float, workers: int) -> None:
 @workers
 @seed
 def retries(cases: int, load: float, workers: int, seed: int) -> None:
-    """Who hung up and asks again, in the session of the first attempt; and, as controls, without one.
+    """Retry after a hang-up, in the session of the first attempt; and, as controls, without one.
 
     Without a session the router weighs KV against load: what is worth little is left for a worker that is less busy.
     """
@@ -167,7 +167,7 @@ def seeds() -> None:
 
 @main.command()
 def wire() -> None:
-    """What passes between the processes, in bytes."""
+    """Count what passes between the processes, in bytes."""
     with parts(*wires.FLAGS, workers=2) as running:
         click.echo("\n".join(wires.count(running)))
 

@@ -53,7 +53,7 @@ class Worker(Server):
 
     @property
     def lives(self) -> bool:
-        """Whether the process is there; one that was killed is not, even if it has not noticed yet."""
+        """Return whether the process is there; one that was killed is not, even if it has not noticed yet."""
         if self._is_killed:
             return False
         try:
@@ -64,7 +64,7 @@ class Worker(Server):
 
 
 class ControlAddress(Server):
-    """Where requests of all workers are seen and ended; what looks into a server looks into it."""
+    """Address where requests of all workers are seen and ended; what looks into a server looks into it."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -95,7 +95,7 @@ class FrontDoor(Generic[WorkerT]):
         return {f"{one['instance_id']:016x}" for one in told.get("instances", ()) if one["endpoint"] == "generate"}
 
     def has_model(self) -> bool:
-        """Whether it serves a model: a little after it knows the first worker that does."""
+        """Return whether it serves a model: a little after it knows the first worker that does."""
         return bool(self._get("/v1/models")["data"])
 
     def _get(self, path: str) -> Json:
@@ -204,7 +204,7 @@ class Cluster(FrontDoor[Worker]):
             self._log.close()
 
     def log(self) -> str:
-        """What was written to the standard error so far."""
+        """Return what was written to the standard error so far."""
         self._log.seek(0)
         return self._log.read()
 

@@ -33,7 +33,7 @@ class Etcd:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What Dynamo's processes need to find it, and to listen on loopback alone."""
+        """Return what Dynamo's processes need to find it, and to listen on loopback alone."""
         return {"ETCD_ENDPOINTS": self.url} | dict.fromkeys(ADDRESSES, LOOPBACK)
 
     @contextmanager

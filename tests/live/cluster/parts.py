@@ -32,14 +32,14 @@ class ForkedWorker(ForkedServer):
 
     @property
     def worker_id(self) -> str:
-        """What discovery calls it."""
+        """Return what discovery calls it."""
         found = WORKER.match(self.wait_ready())
         assert found is not None
         return found["id"]
 
     @property
     def lives(self) -> bool:
-        """Whether the process is there."""
+        """Return whether the process is there."""
         return self._fork.exitcode is None
 
     def kill(self) -> None:
@@ -139,5 +139,5 @@ class Parts(FrontDoor[ForkedWorker]):
         return self.log().count(FORGOTTEN)
 
     def log(self) -> str:
-        """What the workers have logged, of those that are gone as well."""
+        """Return what the workers have logged, of those that are gone as well."""
         return "".join(path.read_text(encoding="utf-8") for path in sorted(self.folder.glob("server-*.log")))

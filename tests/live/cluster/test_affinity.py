@@ -30,13 +30,13 @@ def running_cluster() -> Iterator[Cluster]:
 
 
 def cached(answer: Json) -> int:
-    """How many tokens of the prompt the worker had."""
+    """Return how many tokens of the prompt the worker had."""
     count: int = answer["usage"]["prompt_tokens_details"]["cached_tokens"]
     return count
 
 
 def whole_blocks(tokens: int) -> int:
-    """How many of so many tokens are in complete blocks."""
+    """Return how many of so many tokens are in complete blocks."""
     return tokens // BLOCK_TOKENS * BLOCK_TOKENS
 
 
@@ -72,7 +72,7 @@ def test_a_session_stays_with_its_worker_while_that_lives(cluster: Cluster, head
 
 
 def served_by(cluster: Cluster, content: str, headers: dict[str, str]) -> Worker:
-    """Who has a request with such headers, which is then given up."""
+    """Return who has a request with such headers, which is then given up."""
     connection = http.client.HTTPConnection(cluster.url.removeprefix("http://"), timeout=PATIENCE)
     body = json.dumps(chat(content, 2000, stream=True))
     connection.request("POST", CHAT, body, {"content-type": "application/json"} | headers)

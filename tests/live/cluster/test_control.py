@@ -43,7 +43,7 @@ def begin() -> Iterator[Begin]:
 
 
 def told(cluster: Cluster, path: str, what: str = "data") -> list[Json]:
-    """What all workers tell.  One that was too slow to answer is asked again."""
+    """Return what all workers tell.  One that was too slow to answer is asked again."""
 
     def all_tell() -> Json | None:
         answer: Json = cluster.control.get(path)
@@ -56,7 +56,7 @@ def told(cluster: Cluster, path: str, what: str = "data") -> list[Json]:
 
 
 def receipts_of(cluster: Cluster, request_id: str) -> list[Json]:
-    """What all workers tell of the cancels of a request that has ended, or soon will."""
+    """Return what all workers tell of the cancels of a request that has ended, or soon will."""
     return told(cluster, f"/v1/receipts?request_id={request_id}&wait=60")
 
 
@@ -78,7 +78,7 @@ def end(cluster: Cluster, path: str) -> tuple[int, Json]:
 
 
 def reasons(receipts: list[Json]) -> list[str]:
-    """Why they were cancelled."""
+    """Return why they were cancelled."""
     return [receipt["reason"] for receipt in receipts]
 
 

@@ -22,7 +22,7 @@ pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
 
 def read_until(told: Iterator[Told], is_last: Callable[[str, Json], bool]) -> list[Told]:
-    """What is told, up to the first event of which that is true."""
+    """Return what is told, up to the first event of which that is true."""
     read: list[Told] = []
     for kind, value in told:
         read.append((kind, value))

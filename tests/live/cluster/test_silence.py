@@ -27,7 +27,7 @@ TOKENS, PROMPT = 12, "class Tree:"
 
 
 def chatted(client: openai.OpenAI) -> str:
-    """What OpenAI's client makes of a chat that streams."""
+    """Return what OpenAI's client makes of a chat that streams."""
     messages: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": PROMPT}]
     chunks = client.chat.completions.create(
         model=MODEL, messages=messages, max_tokens=TOKENS, temperature=0, stream=True

@@ -21,7 +21,7 @@ KNOWN = "entries of this worker that discovery has: 6"  # three endpoints, a car
 
 
 def entries(folder: Path, workers: set[str]) -> dict[str, bytes]:
-    """What is in discovery by files, of workers and of their KV."""
+    """Return what is in discovery by files, of workers and of their KV."""
     found, ids = {}, tuple(workers)
     for path in (folder / "discovery").rglob("*"):
         if path.is_file() and (path.name.endswith(ids) or "kv%2Devents" in path.name):

@@ -1,4 +1,4 @@
-"""What passes between the processes of a cluster, and what a token costs the front door.
+"""Traffic between the processes of a cluster, and what a token costs the front door.
 
 The figures are in docs/understand/performance.md.
 
@@ -39,7 +39,7 @@ class Sent:
     to_clients: int = 0
 
     def since(self, before: Sent) -> Sent:
-        """What has been sent since."""
+        """Return what has been sent since."""
         return Sent(
             self.to_workers - before.to_workers,
             self.to_door - before.to_door,

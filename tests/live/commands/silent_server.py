@@ -18,7 +18,7 @@ CHUNK = {"id": "chat-1", "choices": [{"index": 0, "delta": {"content": "it never
 
 
 class SilentServer:
-    """What the server has been asked, and what it waits for.
+    """Record of what the server has been asked, and what it waits for.
 
     Attributes:
         url: its address.

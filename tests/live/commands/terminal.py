@@ -106,7 +106,7 @@ class Terminal:
 
     @property
     def lines(self) -> list[str]:
-        """What stands on the screen, and above it what has been scrolled out."""
+        """Return what stands on the screen, and above it what has been scrolled out."""
         above = ["".join(row[x].data for x in range(self._screen.columns)) for row in self._screen.history.top]
         return [line.rstrip() for line in [*above, *self._screen.display]]
 
@@ -117,12 +117,12 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """What stands on the screen now."""
+        """Return what stands on the screen now."""
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
     @property
     def is_as_before(self) -> bool:
-        """Whether the settings are what they were, the cursor is shown, and no other screen is."""
+        """Return whether the settings are what they were, the cursor is shown, and no other screen is."""
         return (
             termios.tcgetattr(self._slave) == self.before
             and self.raw.rfind(SHOWS_CURSOR) >= self.raw.rfind(HIDES_CURSOR)

@@ -42,7 +42,7 @@ def variables(home: Path) -> dict[str, str]:
 
 
 def script(shell: str) -> str:
-    """What is printed for a shell."""
+    """Return what is printed for a shell."""
     done = subprocess.run(
         command("completion", shell), capture_output=True, text=True, check=True, env=environment(), timeout=PATIENCE
     )
@@ -50,7 +50,7 @@ def script(shell: str) -> str:
 
 
 def in_bash(home: Path, *words: str) -> list[str]:
-    """What bash offers for the last of these words."""
+    """Return what bash offers for the last of these words."""
     quoted = " ".join(f"'{word}'" for word in words)
     source = BASH.format(script=script("bash"), words=quoted, place=len(words))
     bash = shutil.which("bash")

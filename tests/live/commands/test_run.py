@@ -35,7 +35,7 @@ def run(server: Server, *arguments: str, stdin: str = "", **variables: str) -> s
 
 
 def said(server: Server, prompt: str, **fields: object) -> str:
-    """What the server answers to the same chat."""
+    """Return what the server answers to the same chat."""
     body = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 24} | fields
     _, answer = server.ask("POST", "/v1/chat/completions", body)
     text: str = answer["choices"][0]["message"]["content"]

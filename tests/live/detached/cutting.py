@@ -51,7 +51,7 @@ while data := response.read1(200):
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it."""
+    """Result of the cuts."""
 
     cuts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAYS, 0))
     killed: int = 0

@@ -63,7 +63,7 @@ class Neighbour:
 
 @dataclass(slots=True)
 class Round:
-    """What came of some requests: how many answers of each status, and what must not have come."""
+    """Results of some requests: how many answers of each status, and what must not have come."""
 
     answers: Counter[tuple[str, str]] = field(default_factory=Counter)  # by kind and status
     faults: list[str] = field(default_factory=list)

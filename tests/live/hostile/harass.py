@@ -38,7 +38,7 @@ SHARES = ("body", "body", "request", "body", "request", "visit")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the server did; `before` and `after` the requests it was idle."""
+    """Record of what the server did; `before` and `after` the requests it was idle."""
 
     found: Round
     before: Figures

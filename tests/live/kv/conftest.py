@@ -37,7 +37,7 @@ def start(tmp_path: Path) -> Iterator[Starter]:
 
 @pytest.fixture(scope="package")
 def expected(shared: Starter) -> Expected:
-    """What a server without any cache says; asked once for each body."""
+    """Return what a server without any cache says; asked once for each body."""
     server = shared("--slots", "1", "--kv-ram", "0")
     known: dict[str, list[int]] = {}
 

@@ -126,7 +126,7 @@ def root_of(folder: Path) -> Path:
 
 
 def verify(folder: Path) -> str:
-    """What `cede kv verify` says, if all is well."""
+    """Return what `cede kv verify` says, if all is well."""
     result = CliRunner().invoke(main, ["kv", "verify", "--kv-dir", str(folder)])
     assert result.exit_code == 0, result.output
     return result.output

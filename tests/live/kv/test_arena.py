@@ -26,7 +26,7 @@ EVENTS = 60
 
 
 def arena_of(server: Server) -> Json:
-    """What the server says of its arena."""
+    """Return what the server says of its arena."""
     arena: Json = server.get("/v1/statistics")["manager"]["arena"]
     return arena
 

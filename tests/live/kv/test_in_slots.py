@@ -47,7 +47,7 @@ def prompt_ids(answer: Json, path: str) -> list[int]:
 
 
 def common(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two sequences share from their starts."""
+    """Return how many tokens two sequences share from their starts."""
     return next(
         (i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b), min(len(first), len(second))
     )

@@ -1,4 +1,4 @@
-"""What `deploy/` holds for Prometheus and Grafana, as tests look at it."""
+"""Contents of `deploy/` for Prometheus and Grafana, as tests look at them."""
 
 from __future__ import annotations
 

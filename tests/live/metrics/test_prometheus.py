@@ -66,7 +66,7 @@ def query(url: str, expression: str) -> list[dict[str, Any]]:
 
 
 def is_ready(url: str) -> bool:
-    """Whether Prometheus answers."""
+    """Return whether Prometheus answers."""
     try:
         with urllib.request.urlopen(f"{url}/-/ready", timeout=PATIENCE):
             return True

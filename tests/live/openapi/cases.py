@@ -38,7 +38,7 @@ def finite(document: Json) -> Json:
 
 
 def fits(case: Case[Any], document: Json) -> bool:
-    """Whether a case of which only the body should break the document does not."""
+    """Return whether a case of which only the body should break the document does not."""
     assert case.meta is not None, "drawn cases say what they should break"
     if [place for place, part in case.meta.components.items() if part.mode.is_negative] != [ParameterLocation.BODY]:
         return False

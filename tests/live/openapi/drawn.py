@@ -37,7 +37,7 @@ FLAGS = ("--slots", "4", "--context", "64", "--queue", "64", "--log-level", "war
 
 @dataclass(slots=True)
 class Outcome:
-    """How many answers of which status each operation gave, and what was wrong with them."""
+    """Counts of answers of which status each operation gave, and what was wrong with them."""
 
     document: Json = field(repr=False)
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""What a server may be at when it is told to end, and how long it then takes: `python -m tests.live.process.ends`.
+"""States of a server when it is told to end, and how long it then takes: `python -m tests.live.process.ends`.
 
 The program prints a line for each state: its name, the seconds from SIGTERM to the process's end, its status.
 """
@@ -106,7 +106,7 @@ class FreezableServer(ForkedServer):
 
 @dataclass(frozen=True)
 class State:
-    """What a server is at.
+    """State that a server is in.
 
     Attributes:
         enter: brings a server there, and leaves on the stack what has to stay until it has ended.

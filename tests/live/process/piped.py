@@ -55,7 +55,7 @@ class PipedServer(Server):
         fill(self._filler)
 
     def log(self) -> str:
-        """What has come out of the pipe so far."""
+        """Return what has come out of the pipe so far."""
         try:
             while data := os.read(self._log.fileno(), 2**16):
                 self._read += data

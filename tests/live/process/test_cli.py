@@ -149,7 +149,7 @@ def test_other_servers_names_for_the_same_flags(arguments: list[str], name: str,
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """What needs a look at the machine or the model before it can be refused; all are started at a time."""
+    """Yield what needs a look at the machine or the model before it can be refused; all are started at a time."""
     foreign = tmp_path_factory.mktemp("foreign")
     (foreign / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}))
     other = tmp_path_factory.mktemp("other")

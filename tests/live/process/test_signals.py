@@ -44,11 +44,11 @@ class Starting:
         return self._log.read_text(encoding="utf-8")
 
     def imports(self) -> bool:
-        """Whether it is importing torch, or farther."""
+        """Return whether it is importing torch, or farther."""
         return "loading" in self.log()
 
     def reads(self) -> bool:
-        """Whether a thread of it reads the weights; from then on it waits for the rest, which does not come.
+        """Return whether a thread of it reads the weights; from then on it waits for the rest, which does not come.
 
         The pipe stays open: at its end the server would open it again, by a library that keeps the interpreter.
         """
@@ -91,7 +91,7 @@ CASES: dict[str, tuple[tuple[str, ...], Callable[[Starting], bool], signal.Signa
 
 @pytest.fixture(scope="module")
 def can_be_process_1() -> bool:
-    """Whether this machine lets us make a space of processes."""
+    """Return whether this machine lets us make a space of processes."""
     if shutil.which(AS_PROCESS_1[0]) is None:
         return False
     return subprocess.run([*AS_PROCESS_1, "true"], capture_output=True).returncode == 0

@@ -33,7 +33,7 @@ LONGEST_WAIT = 0.002  # seconds between two cancels of a step
 
 @dataclass(slots=True)
 class Report:
-    """What the cancels came to.
+    """Result of the cancels.
 
     Attributes:
         dropped: segments that were not computed to their end.

@@ -16,7 +16,7 @@ PROMISED = 2.0  # seconds
 
 @dataclass(slots=True)
 class Report:
-    """What the deaths came to: seconds until the client was told, and until the whole group had ended."""
+    """Result of the deaths: seconds until the client was told, and until the whole group had ended."""
 
     told: list[float] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)

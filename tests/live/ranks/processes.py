@@ -19,5 +19,5 @@ def ranks_of(server: Server) -> list[psutil.Process]:
 
 
 def has_ended(process: psutil.Process) -> bool:
-    """Whether a process is gone, or waits to be buried."""
+    """Return whether a process is gone, or waits to be buried."""
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

@@ -1,4 +1,4 @@
-"""What `--record` writes of a real run."""
+"""Recording by `--record` of a real run."""
 
 from __future__ import annotations
 

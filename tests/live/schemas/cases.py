@@ -70,7 +70,7 @@ class Case:
         return set().union(*map(self._keywords, part)) if isinstance(part, list) else set()
 
     def fault_of(self, text: str) -> str | None:
-        """Why a finished output is not of the schema, or None."""
+        """Return why a finished output is not of the schema, or None."""
         validator = validator_for(self.schema, default=jsonschema.Draft202012Validator)
         exact = validators.extend(validator, {"multipleOf": _multiple_of})
         checked = exact(self.schema, format_checker=validator.FORMAT_CHECKER)
@@ -81,7 +81,7 @@ class Case:
         return None if error is None else error.message[:300]
 
     def may_go_on(self, text: str) -> bool:
-        """Whether an output may begin with a text."""
+        """Return whether an output may begin with a text."""
         tokens = _bytes().encode(text, add_special_tokens=False)
         return _grammar(self.source).matcher().count_valid(tokens) == len(tokens)
 

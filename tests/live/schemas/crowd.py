@@ -32,7 +32,7 @@ TEMPERATURES = (0.0, 0.8, 1.2)
 
 @dataclass(slots=True)
 class Found:
-    """What came of generations."""
+    """Results of generations."""
 
     ends: Counter[str] = field(default_factory=Counter)  # validated, cut, left, refused, by how it was asked
     refused: dict[str, str] = field(default_factory=dict)  # by the name of the schema: the keyword
@@ -44,7 +44,7 @@ class Found:
         self.ends[f"{end} ({'streamed' if stream else 'whole'})"] += 1
 
     def count(self, end: str) -> int:
-        """How many have ended so."""
+        """Return how many have ended so."""
         return sum(count for name, count in self.ends.items() if name.startswith(end))
 
 

@@ -23,7 +23,7 @@ FLAGS = ("--slots", "4", "--queue", "64", "--context", "1024", "--kv-ram", "8MiB
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one server's clients found, and what the idle server said of itself then."""
+    """Findings of one server's clients, and what the idle server said of itself then."""
 
     proposer: str
     found: Found

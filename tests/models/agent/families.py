@@ -17,7 +17,7 @@ Calls = list[tuple[str, Arguments]]
 
 @dataclass(frozen=True)
 class Family:
-    """How one family writes.
+    """Format in which one family writes.
 
     Attributes:
         name: for the test's own.

@@ -43,7 +43,7 @@ THOUGHT, FIRST_TEXT, LAST_TEXT = "Let me see.", "I look around.", "a.txt has 5 w
 
 
 def turns(family: Family) -> list[tuple[str, Calls]]:
-    """What the model says and calls in each turn, the last of which has no call."""
+    """Return what the model says and calls in each turn, the last of which has no call."""
     calls = CALLS if family.parallel else [[one] for several in CALLS for one in several]
     texts = ["" if family.name == "harmony" else FIRST_TEXT, *[""] * len(calls)]  # gpt-oss says nothing beside a call
     return [*zip(texts, calls, strict=False), (LAST_TEXT, [])]

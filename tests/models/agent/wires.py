@@ -27,7 +27,7 @@ class Call:
 
 @dataclass
 class Reply:
-    """What an answer says.
+    """Contents of an answer.
 
     Attributes:
         text: its text.
@@ -45,13 +45,13 @@ class Reply:
 
     @property
     def says(self) -> tuple[str, str, list[tuple[str, Any]], bool]:
-        """What it says, without ids."""
+        """Return what it says, without ids."""
         return self.text, self.reasoning, [(call.name, json.loads(call.arguments)) for call in self.calls], self.calling
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool returned."""
+    """Result of a tool."""
 
     call: Call
     text: str

@@ -26,7 +26,7 @@ class Call:
 
 @dataclass
 class Answer:
-    """What an answer says, however its parts came."""
+    """Contents of an answer, however its parts came."""
 
     reasoning: str = ""
     text: list[str] = field(default_factory=list)  # before, between and after the calls

@@ -1,4 +1,4 @@
-"""Whether a grammar accepts an answer, asked of llguidance itself."""
+"""Check by llguidance itself of whether a grammar accepts an answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _guide(*added: str) -> llguidance.LLTokenizer:
 
 
 def accepts(grammar: Grammar, text: str, *added: str) -> bool:
-    """Whether a Lark grammar accepts the whole of `text`, where `added` are special tokens."""
+    """Return whether a Lark grammar accepts the whole of `text`, where `added` are special tokens."""
     assert grammar.kind is GrammarKind.LARK
     matcher = llguidance.LLMatcher(_guide(*added), library_source(grammar), log_level=0)
     assert not matcher.is_error(), matcher.get_error()

@@ -1,4 +1,4 @@
-"""What formats of calls mean something by, and what else is hard to write down, as texts of arguments."""
+"""Markers by which formats of calls mean something, and what else is hard to write down, as texts of arguments."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How small checkpoints are written, and those of the families that have many switches."""
+"""Writers of small checkpoints, and those of the families that have many switches."""

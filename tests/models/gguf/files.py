@@ -59,7 +59,7 @@ GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
 
 @dataclass(frozen=True)
 class _Conversion:
-    """What the conversion of one architecture does."""
+    """Conversion of one architecture."""
 
     arch: MODEL_ARCH
     permuted: bool = False
@@ -296,7 +296,7 @@ def _permuted(tensor: Tensor, heads: int) -> Tensor:
 
 
 def llama3_factors(rope: dict[str, Any], head_dim: int) -> Tensor:
-    """What the wavelengths are multiplied with, as `generate_extra_tensors` computes it."""
+    """Return what the wavelengths are multiplied with, as `generate_extra_tensors` computes it."""
     frequencies = 1.0 / (rope["rope_theta"] ** (torch.arange(0, head_dim, 2, dtype=torch.float32) / head_dim))
     low, high = rope["low_freq_factor"], rope["high_freq_factor"]
     factors = []

@@ -76,7 +76,7 @@ def read_prompts(*models: Transformer, more: int = 0) -> dict[int, int]:
 
 
 def check_kv(first: Transformer, second: Transformer, segments: Sequence[Segment]) -> None:
-    """What the next rows of these sequences see is the same in both models."""
+    """Check that the next rows of these sequences see the same in both models."""
     for segment in segments:
         for layer in range(first.num_layers):
             seen = first.config.window[layer]

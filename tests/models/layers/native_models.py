@@ -186,5 +186,5 @@ def segments_of(step: dict[int, int], lengths: dict[int, int]) -> list[Segment]:
 
 
 def difference(own: torch.Tensor, reference: torch.Tensor) -> float:
-    """How far apart, as a part of the reference's size."""
+    """Return how far apart, as a part of the reference's size."""
     return float((own.float() - reference.float()).norm() / reference.float().norm())

@@ -22,13 +22,13 @@ def slot_of(sim: KVSimulation, request_id: str) -> SlotStatus | None:
 
 
 def has_room(sim: KVSimulation, request_id: str) -> bool:
-    """Whether a request has a slot, and a place in the arena."""
+    """Return whether a request has a slot, and a place in the arena."""
     slot = slot_of(sim, request_id)
     return slot is not None and slot.capacity > 0
 
 
 def is_on_its_way(sim: KVSimulation, slot: int) -> bool:
-    """Whether that slot's sequence is being moved."""
+    """Return whether that slot's sequence is being moved."""
     return sim.manager.statistics().arena.moving == slot
 
 

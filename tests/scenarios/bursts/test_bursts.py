@@ -36,7 +36,7 @@ def bursting(**more: Any) -> AbstractAsyncContextManager[Simulation]:  # noqa: A
 
 
 class Bursts(Observer):
-    """What was told of decode rows: how many steps at a time, in `steps`, of how many sequences, in `rows`.
+    """Counts of decode rows: how many steps at a time, in `steps`, of how many sequences, in `rows`.
 
     `goes_on` says whether the device had begun the next step by then.
     """
@@ -88,7 +88,7 @@ async def test_several_sequences_go_on_together_in_bursts() -> None:
 
 
 async def _alone(burst_seconds: float | None) -> list[int]:
-    """How many steps each call has that serves one generation of nine tokens."""
+    """Return how many steps each call has that serves one generation of nine tokens."""
     async with bursting(burst_seconds=burst_seconds) as sim:
         bursts = Bursts()
         with sim.engine.observed_by(bursts):

@@ -1,1 +1,1 @@
-"""What a model writes as calls, from its weights to the client."""
+"""Calls as a model writes them, from its weights to the client."""

@@ -101,7 +101,7 @@ async def test_nor_is_it_more_important_once_it_has_a_slot(autojump_clock: MockC
 
 
 def is_in(step: Step, name: str) -> bool:
-    """Whether a request has rows in a step."""
+    """Return whether a request has rows in a step."""
     return any(run.owner[0] == name for run in step.runs)
 
 

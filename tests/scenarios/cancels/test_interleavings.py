@@ -18,7 +18,7 @@ milliseconds = st.integers(0, 150).map(lambda n: n / 1000)
 
 @dataclass(frozen=True)
 class Client:
-    """What one client asks, and how it behaves."""
+    """Client: what it asks, and how it behaves."""
 
     arrives: float
     shared: int  # tokens that its prompt has in common with others
@@ -35,7 +35,7 @@ class Client:
 
     @property
     def prompt(self) -> list[int]:
-        """What it asks: a part that others share, and one of its own."""
+        """Return what it asks: a part that others share, and one of its own."""
         return [*prompt(130)[: self.shared], *self.own, *([CULPRIT] if self.cursed else [])]
 
 

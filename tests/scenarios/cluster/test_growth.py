@@ -1,4 +1,4 @@
-"""What a cluster sends, counted for a few workers: what grows with them, and what with their square."""
+"""Traffic of a cluster, counted for a few workers: what grows with them, and what with their square."""
 
 from __future__ import annotations
 

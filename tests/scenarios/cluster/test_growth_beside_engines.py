@@ -1,4 +1,4 @@
-"""What the counts take for granted, beside the simulated clusters with real engines."""
+"""Assumptions of the counts, beside the simulated clusters with real engines."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def deterministic(quantize: Quantization, **options: Any) -> Any:  # noqa: ANN40
 
 
 async def answer(engine: Engine, name: str, asked: Asked) -> Answer:
-    """What the client gets."""
+    """Return what the client gets."""
     for _ in range(asked.arrives):
         await trio.lowlevel.checkpoint()
     prompt, sampling = PROMPTS[asked.prompt], SAMPLINGS[asked.sampling]
@@ -91,7 +91,7 @@ def quantize(request: pytest.FixtureRequest) -> Quantization:
 
 @pytest.fixture(scope="module")
 def solo(quantize: Quantization, kernels: None) -> dict[tuple[int, int], list[int]]:
-    """What each client gets that has an engine to itself, by prompt and sampling."""
+    """Return what each client gets that has an engine to itself, by prompt and sampling."""
 
     async def each() -> dict[tuple[int, int], list[int]]:
         said = {}

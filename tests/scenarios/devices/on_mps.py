@@ -65,7 +65,7 @@ class Watched:
 
 
 def reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
-    """What the host reads during a step, in whose first layer one segment may be cancelled.
+    """Return what the host reads during a step, in whose first layer one segment may be cancelled.
 
     All that it sends, to the sampler too, it sends in one tensor of each type: before the layers, and where rows are
     dropped.

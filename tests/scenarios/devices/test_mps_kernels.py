@@ -104,14 +104,14 @@ class Table:
         self._mps = parsed.backend_indices[DispatchKey.MPS]
 
     def has_kernel(self, name: str) -> bool:
-        """Whether MPS has a kernel of its own; a structured operation has that of its out variant."""
+        """Return whether MPS has a kernel of its own; a structured operation has that of its out variant."""
         function = self._functions[name]
         if function.structured_delegate is not None:
             function = self._functions[str(function.structured_delegate)]
         return bool(self._mps.has_kernel(function))
 
     def is_composite(self, name: str) -> bool:
-        """Whether it is made of other operations on every device."""
+        """Return whether it is made of other operations on every device."""
         return bool(self._functions[name].has_composite_kernel)
 
 
@@ -159,7 +159,7 @@ def as_elsewhere() -> Iterator[None]:
 def recorded(
     request: pytest.FixtureRequest, as_elsewhere: None, tmp_path_factory: pytest.TempPathFactory
 ) -> set[Recorded]:
-    """What steps of families with all parts ask for, those of every drafter, and int8's."""
+    """Return what steps of families with all parts ask for, those of every drafter, and int8's."""
     seen: set[Recorded] = set()
     for family in STEP_FAMILIES:
         folder = tmp_path_factory.mktemp(family)

@@ -44,7 +44,7 @@ def few_rows() -> list[Segment]:
 
 
 def with_kernels(config: ModelConfig, dtype: torch.dtype) -> dict[str, Any]:
-    """What a model on the fake device is given besides."""
+    """Return what a model on the fake device is given besides."""
     return {"row_kernels": MetalRows(torch.mps.compile_shader, dtype, config.head_dim)}
 
 

@@ -1,4 +1,4 @@
-"""How a generation ends, from the client's side: tokens, end tokens, stop strings, the context; and slow readers."""
+"""End of a generation, from the client's side: tokens, end tokens, stop strings, the context; and slow readers."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ async def together(sim: Simulation, stories: Iterable[Story], **behaviour: Any) 
 
 
 def check_told(story: Story) -> None:
-    """Its client was told that another try is worth it, and its receipt says that nothing is kept."""
+    """Check that its client was told to try again, and that its receipt says that nothing is kept."""
     error = story.failed()
     assert isinstance(error, DeviceLost)
     assert (error.status, error.code) == (503, "device_lost")

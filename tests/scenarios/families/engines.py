@@ -76,7 +76,7 @@ async def open_family(
 
 @dataclass
 class Answer:
-    """What a client has got: tokens, and the last event where it stayed until then."""
+    """Answer that a client has got: tokens, and the last event where it stayed until then."""
 
     tokens: list[int] = field(default_factory=list)
     finished: Finished | None = None

@@ -39,7 +39,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def alone(folder: Path, prompt: list[int], tokens: int = TOKENS) -> list[int]:
-    """What the model says to a prompt that has it to itself."""
+    """Return what the model says to a prompt that has it to itself."""
     return generate(open_transformer(folder, slots=1), [Running(0, prompt)], tokens)[0]
 
 

@@ -40,7 +40,7 @@ def closed(**properties: object) -> Grammar:
 
 @dataclass
 class Written:
-    """What one generation has written."""
+    """Output of one generation."""
 
     tokens: list[int] = field(default_factory=list)
     text: str = ""
@@ -50,7 +50,7 @@ class Written:
 
     @property
     def reason(self) -> FinishReason:
-        """Why it ended."""
+        """Return why it ended."""
         assert self.finished is not None, self.error
         return self.finished.reason
 

@@ -1,4 +1,4 @@
-"""What the embedded model, which writes Python, writes under grammars."""
+"""Output of the embedded model, which writes Python, under grammars."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PROPOSERS = (Proposer.NGRAM, Proposer.MTP, Proposer.DRAFT)
 
 
 def check(name: str, written: Written) -> None:
-    """That a finished output is what its grammar says."""
+    """Check that a finished output is what its grammar says."""
     assert written.reason is FinishReason.STOP, written
     if name == "person":
         person = written.value

@@ -1,4 +1,4 @@
-"""Who takes another's place, and who starts after another's end."""
+"""Successors: who takes another's place, and who starts after another's end."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class MostHeld(Observer):
 
 
 class Grants(Observer):
-    """Who was granted a slot, in order."""
+    """Record of who was granted a slot, in order."""
 
     def __init__(self) -> None:
         self.granted_to: list[str] = []

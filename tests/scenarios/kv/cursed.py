@@ -58,7 +58,7 @@ def blocks(sim: KVSimulation, disk: SettledDisk) -> list[Block]:
 
 
 def let_the_second_block_lie(sim: KVSimulation, folder: Path) -> None:
-    """Its file is in order, and holds what the model would not compute."""
+    """Make its file one that is in order, and holds what the model would not compute."""
     assert isinstance(sim.cache.tiers.disk, SettledDisk)
     lying = blocks(sim, sim.cache.tiers.disk)[1]
     rewrite(folder, lying, [row ^ 0xF000F000 for row in sim.truth.rows(PROMPT)[64:128]])

@@ -73,7 +73,7 @@ CONTEXT = 600
 
 @dataclass(frozen=True, slots=True)
 class Tiers:
-    """What a server has."""
+    """Tiers of a server."""
 
     slots: int
     ram: int  # blocks

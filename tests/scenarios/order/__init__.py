@@ -1,1 +1,1 @@
-"""Who goes first, and who makes room for it."""
+"""Order: who goes first, and who makes room for it."""

@@ -1,4 +1,4 @@
-"""Who goes first: priorities, fair shares among owners, and deadlines that cannot be met."""
+"""Order: priorities, fair shares among owners, and deadlines that cannot be met."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ async def low(
 
 
 def has_read(story: Story, events: int) -> bool:
-    """Whether a client has read so many events, or all."""
+    """Return whether a client has read so many events, or all."""
     return len(story.events) > events or story.ended
 
 

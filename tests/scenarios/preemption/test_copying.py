@@ -1,4 +1,4 @@
-"""What is copied of those who are preempted, before anybody writes over it, and who waits for that.
+"""Copies of those who are preempted: made before anybody writes over it, and who waits for that.
 
 In all of these the arena has no room for what is preempted beside those for whom it was.
 """

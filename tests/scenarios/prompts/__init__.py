@@ -1,1 +1,1 @@
-"""What prompts give besides KV, with the whole engine."""
+"""Outputs of prompts besides KV, with the whole engine."""

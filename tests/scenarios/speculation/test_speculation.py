@@ -46,7 +46,7 @@ def prompts() -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def plain(prompts: list[list[int]]) -> list[list[int]]:
-    """What a target that nobody drafts for says to each."""
+    """Return what a target that nobody drafts for says to each."""
     target = open_transformer(resolve_model(None), slots=1)
     return [generate(target, [Running(0, prompt)], TOKENS)[0] for prompt in prompts]
 

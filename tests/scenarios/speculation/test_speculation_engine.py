@@ -77,7 +77,7 @@ def prompts() -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def plain(prompts: list[list[int]]) -> dict[int, list[Token]]:
-    """What each prompt gets alone and without drafts, whoever could draft."""
+    """Return what each prompt gets alone and without drafts, whoever could draft."""
     answers: dict[int, list[Token]] = {}
 
     async def ask_all() -> None:

@@ -1,4 +1,4 @@
-"""What happened to each request, and to each attempt to have it served: told by both ends, and compared in the end."""
+"""Books of each request, and of each attempt to have it served: told by both ends, and compared in the end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Story:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all that was asked for."""
+        """Return whether it has all that was asked for."""
         return self.status is None and not self.broken and len(self.finishes) == self.visit.choices
 
 

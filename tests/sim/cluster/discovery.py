@@ -1,4 +1,4 @@
-"""Who is there: leases that end unless they are renewed, and watchers that are told.  A model of etcd or a folder."""
+"""Discovery: leases that end unless they are renewed, and watchers that are told.  A model of etcd or a folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Found(Protocol):
-    """What is in discovery: a worker."""
+    """Entry in discovery: a worker."""
 
     process: Process
 

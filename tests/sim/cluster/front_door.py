@@ -256,7 +256,7 @@ class FrontDoor:
 
 
 def asked(story: Story, emitted: list[int]) -> Json:
-    """What a worker is asked, in Dynamo's words: what has been sent already is behind the prompt."""
+    """Return what a worker is asked, in Dynamo's words: what has been sent already is behind the prompt."""
     visit = story.visit
     return {
         "token_ids": [*visit.prompt, *emitted],

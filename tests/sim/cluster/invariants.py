@@ -1,4 +1,4 @@
-"""What must hold of a cluster.
+"""Invariants of a cluster.
 
     I27 each request ends once at its client: whole, with an error, or broken off because its front door died
     I28 what a client gets is what the request gets alone, whatever died meanwhile
@@ -37,7 +37,7 @@ ROUNDING = 1e-6  # seconds
 
 
 def check_quiet(cluster: Cluster) -> list[str]:
-    """What does not hold while nothing happens any more, and all who live can reach one another: I33."""
+    """Return what does not hold while nothing happens any more, and all who live can reach one another: I33."""
     found: list[str] = []
     living = {worker.process.name: worker for worker in cluster.workers if not worker.process.is_dead}
     for door in cluster.doors:
@@ -67,7 +67,7 @@ def _check_reach(name: str, blocks: WorkerBlocks, worker: Worker, cluster: Clust
 
 
 def check_at_end(cluster: Cluster) -> list[str]:
-    """What did not hold of the requests, and of the workers."""
+    """Return what did not hold of the requests, and of the workers."""
     found = [what for worker in cluster.workers for what in (*worker.violations, *worker.attendance.strange)]
     workers = {worker.process.name: worker for worker in cluster.workers}
     for story in cluster.stories:

@@ -51,7 +51,7 @@ class Process:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether it stands still."""
+        """Return whether it stands still."""
         return not self._runs.is_set()
 
     def perform(self, act: Callable[[], None]) -> None:
@@ -109,7 +109,7 @@ class Network:
         return self._delay[1]
 
     def arrival(self, one: str, other: str, sent: float) -> float:
-        """When something comes that is sent at that time; if a link is cut meanwhile, after that."""
+        """Return when something comes that is sent at that time; if a link is cut meanwhile, after that."""
         at = sent + self._random.uniform(*self._delay)
         for partition in self._partitions:
             if partition.nodes == {one, other} and partition.start <= at and sent < partition.end:
@@ -127,7 +127,7 @@ class Network:
         return at
 
     def is_cut(self, one: str, other: str, start: float, end: float) -> bool:
-        """Whether nothing passed between two nodes for a part of that time."""
+        """Return whether nothing passed between two nodes for a part of that time."""
         cuts = (partition for partition in self._partitions if partition.nodes == {one, other})
         return any(cut.start <= end and start <= cut.end + BACKOFF for cut in cuts)
 

@@ -32,7 +32,7 @@ RESTART = 0.5  # seconds until a worker that has stopped as it was told to is st
 
 @dataclass(slots=True)
 class Tally:
-    """What happened in some scenarios."""
+    """Counts of what happened in some scenarios."""
 
     scenarios: int = 0
     virtual_seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What a front door knows of the KV of workers, and which of them it prefers.  A model of Dynamo's KV router."""
+"""Router of a front door: what it knows of the workers' KV, and which it prefers.  A model of Dynamo's KV router."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class WorkerBlocks:
         return [Stored(node.token_ids, (name,), node.parent) for name, node in self._nodes.items()]
 
     def reach(self, tokens: Sequence[int]) -> int:
-        """How many first blocks of a sequence are among them."""
+        """Return how many first blocks of a sequence are among them."""
         parent: int | None = None
         for count in range(len(tokens) // BLOCK_TOKENS):
             block = tuple(tokens[count * BLOCK_TOKENS : (count + 1) * BLOCK_TOKENS])

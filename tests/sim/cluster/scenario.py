@@ -1,4 +1,4 @@
-"""What is drawn from a seed: a cluster, who asks, and what goes wrong."""
+"""Scenario that is drawn from a seed: a cluster, who asks, and what goes wrong."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Subscribe:
 
 
 class Context:
-    """What Dynamo tells a backend of a request."""
+    """Context of a request, as Dynamo gives it to a backend."""
 
     def __init__(self, request_id: str) -> None:
         self._id = request_id
@@ -207,7 +207,7 @@ class Worker:
 
     @property
     def is_in(self) -> bool:
-        """Whether it can be found, as far as it knows."""
+        """Return whether it can be found, as far as it knows."""
         return self._membership.is_in
 
     # --- its life -----------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ class Worker:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[WorkerSimulation]:
-        """Its engine."""
+        """Open its engine."""
         scenario, faults = self.scenario, Faults()
         plan = FaultPlan(tuple(ThreadDeath(step=step) for one, step in scenario.lost_devices if one == self.number))
         model = KVModel(faults, slots=scenario.slots, context=CONTEXT, num_layers=LAYERS)
@@ -336,6 +336,6 @@ class Worker:
         return {name_of(key) for key in self.sim.held.told}
 
     def reach(self, tokens: Sequence[int]) -> int:
-        """How many first blocks of a sequence a front door should know of."""
+        """Return how many first blocks of a sequence a front door should know of."""
         told = self.sim.held.told
         return sum(1 for _ in takewhile(told.__contains__, TokenChain(self.sim.manager.cache.root, tokens).keys))

@@ -41,7 +41,7 @@ CAUSES: dict[OnDisconnect, set[CancelReason]] = {
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """What a client says of hang-ups, and when it hangs up.
+    """Conduct of a client: what it says of hang-ups, and when it hangs up.
 
     Attributes:
         control: of its request.
@@ -57,7 +57,7 @@ class Leaving:
 
     @property
     def is_detached(self) -> bool:
-        """Whether the request is to go on without its client."""
+        """Return whether the request is to go on without its client."""
         return self.control.on_disconnect == "detach"
 
 

@@ -1,1 +1,1 @@
-"""What many scenarios consist of, in figures."""
+"""Figures of many scenarios."""

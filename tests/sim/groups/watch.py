@@ -50,7 +50,7 @@ class Relative:
     won: int | None = None  # the last commit of one that ran in a race, and finished well
 
     def shares(self, other: Relative, name: str) -> bool:
-        """Whether both said the same of `name`, which is not nothing, and have one owner."""
+        """Return whether both said the same of `name`, which is not nothing, and have one owner."""
         mine, others = getattr(self.asked.control, name), getattr(other.asked.control, name)
         return mine is not None and mine == others and self.asked.owner == other.asked.owner
 
@@ -184,7 +184,7 @@ class GroupWatch(Observer):
             self._violated(f"I21: {event.request_id} was cancelled for {event.reason}, and nobody gave reason to")
 
     def _could_begin(self, ticket: Ticket) -> bool:
-        """Whether it waits for no room in the arena, of which it may need more than who left."""
+        """Return whether it waits for no room in the arena, of which it may need more than who left."""
         table = self._manager.table
         return not (table.free and not table.extents.grantable([ticket.reserved]))
 
@@ -222,5 +222,5 @@ class GroupWatch(Observer):
 
 
 def _is_in(name: str | None, group: str) -> bool:
-    """Whether a group is another, or below it."""
+    """Return whether a group is another, or below it."""
     return name is not None and name.split("/")[: group.count("/") + 1] == group.split("/")

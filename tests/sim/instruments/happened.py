@@ -1,4 +1,4 @@
-"""What the engine told of requests and generations: the truth that instruments are held against."""
+"""Record of what the engine told of requests and generations: the truth that instruments are held against."""
 
 from __future__ import annotations
 

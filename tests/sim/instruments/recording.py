@@ -56,13 +56,13 @@ class Recorded:
 
     @property
     def began(self) -> float:
-        """When the recording began, in seconds since the epoch."""
+        """Return when the recording began, in seconds since the epoch."""
         (began,) = (event["args"]["unix_time"] for event in self.events if event["name"] == BEGINS)
         assert isinstance(began, float)
         return began
 
     def picture(self) -> Picture:
-        """What was recorded, looked at; raises AssertionError if anything is open, or spans overlap."""
+        """Return what was recorded, looked at; raises AssertionError if anything is open, or spans overlap."""
         assert self.recorder.open == 0, "I18: something has begun and not ended"
         picture = Picture(self.events)
         picture.check()

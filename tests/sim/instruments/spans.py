@@ -31,20 +31,20 @@ def about(span: ReadableSpan) -> Mapping[str, Any]:
 
 
 def identity(span: ReadableSpan) -> SpanContext:
-    """Which span of which trace it is."""
+    """Return which span of which trace it is."""
     context = span.get_span_context()
     assert context is not None
     return context
 
 
 def began(span: ReadableSpan) -> int:
-    """When a span began, in nanoseconds."""
+    """Return when a span began, in nanoseconds."""
     assert span.start_time is not None
     return span.start_time
 
 
 def over(span: ReadableSpan) -> int:
-    """When a span ended, in nanoseconds."""
+    """Return when a span ended, in nanoseconds."""
     assert span.end_time is not None
     return span.end_time
 
@@ -95,7 +95,7 @@ class Traced:
 
     @property
     def spans(self) -> list[ReadableSpan]:
-        """Those that have ended."""
+        """Spans that have ended."""
         return self.kept.ended
 
     def requests(self) -> dict[str, ReadableSpan]:

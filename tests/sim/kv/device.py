@@ -47,12 +47,12 @@ def pack_layers(rows: Sequence[int], *, windows: bool) -> torch.Tensor:
 
 
 class CursedKV(PlantedFault):
-    """What a step raises over KV that looks well."""
+    """Error that a step raises over KV that looks well."""
 
 
 @dataclass(slots=True)
 class Faults(StepFaults):
-    """What is to go wrong, with KV too."""
+    """Plan of what is to go wrong, with KV too."""
 
     cursed: bool = False  # KV that is loaded now looks well, but every step over it raises
     cursed_not_finite: bool = False  # the same, but they yield NaN
@@ -97,13 +97,13 @@ class KVModel(FaultyModel):
         return union(self.taints[origin + start : origin + end]) if len(self.lies) else CLEAN
 
     def exact(self, origin: int, length: int) -> int:
-        """How many of the first rows of the sequence that begins there no lie has tainted."""
+        """Return how many of the first rows of the sequence that begins there no lie has tainted."""
         if not self.taint(origin, 0, length):
             return length
         return next(place for place, taint in enumerate(self.taints[origin : origin + length]) if taint)
 
     def may_be_tainted(self, keys: Set[BlockKey]) -> bool:
-        """Whether a lie was told about any of these blocks."""
+        """Return whether a lie was told about any of these blocks."""
         return not self.lies.keys.isdisjoint(keys)
 
     def begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
@@ -188,7 +188,7 @@ class KVModel(FaultyModel):
         self.write_windows(segment.slot, segment.start, list(map(window_row, self.kv[first:end])))
 
     def _before(self, segment: Segment) -> list[str]:
-        """What curses lie on the rows before a segment's."""
+        """Return what curses lie on the rows before a segment's."""
         return self._curses[segment.origin : segment.origin + segment.start]
 
     def curse(self, place: int, what: str) -> None:

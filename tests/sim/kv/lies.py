@@ -37,11 +37,11 @@ class Lies:
         self.keys: set[BlockKey] = set()  # of those blocks
 
     def __len__(self) -> int:
-        """How many were told."""
+        """Return how many were told."""
         return len(self._about)
 
     def save(self, key: BlockKey, rows: Sequence[int], taint: Taint) -> list[int]:
-        """What a tier is given in place of these rows; mostly the same."""
+        """Return what a tier is given in place of these rows; mostly the same."""
         told = list(rows)
         if self._share and self._dice.random() < self._share:
             self._about.append(key)
@@ -62,7 +62,7 @@ class Lies:
 
 
 def disguise(taint: Taint) -> int:
-    """What rows are changed by, whose taint this is."""
+    """Return what rows are changed by, whose taint this is."""
     return sum(map(splitmix64, taint)) & 0xFFFF_FFFF_FFFF or 1
 
 

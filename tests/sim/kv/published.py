@@ -58,7 +58,7 @@ class Published(Observer):
 
     @property
     def told(self) -> set[BlockKey]:
-        """What it knows."""
+        """Return what it knows."""
         return set(self._told)
 
     # --- what it is told ----------------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ class Published(Observer):
         return set() if disk is None else disk.held(list(self._parents))
 
     def _reached(self, keys: set[BlockKey]) -> set[BlockKey]:
-        """Those whose parents are all among them, up to the model's root."""
+        """Return those whose parents are all among them, up to the model's root."""
         root = self._manager.cache.root
         reached: set[BlockKey] = set()
         for key in keys:

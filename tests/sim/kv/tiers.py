@@ -49,11 +49,11 @@ class SettledDisk:
         self.late += seconds
 
     def held(self, keys: Collection[BlockKey]) -> set[BlockKey]:
-        """Which of these blocks are there."""
+        """Return which of these blocks are there."""
         return self.tier.held(keys)
 
     def whole(self, keys: Collection[BlockKey]) -> set[BlockKey]:
-        """Which of these blocks are there with the rows of all layers."""
+        """Return which of these blocks are there with the rows of all layers."""
         return self.tier.whole(keys)
 
     def parents(self) -> dict[BlockKey, BlockKey]:
@@ -121,7 +121,7 @@ def open_settled_disk(
 
 
 def block_file(folder: Path, block: Block) -> Path:
-    """Where a block lies."""
+    """Return where a block lies."""
     return folder / ROOT.hex() / block_name(block.key, block.parent)
 
 

@@ -92,7 +92,7 @@ class KVExecutor(TimedExecutor):
 
 
 class KVRecord(Observer):
-    """What is moved, and whom a lie has deceived.
+    """Record of what is moved, and of whom a lie has deceived.
 
     Attributes:
         moves: what was moved, in order.
@@ -239,7 +239,7 @@ class KVInvariants(Observer):
 
 
 class KVWatch(Watch):
-    """What a simulation looks at an engine with tiers with.
+    """Watch of a simulation over an engine with tiers.
 
     Args:
         model, layer_seconds, chaos, truth, drafter: as for `Watch`.
@@ -268,7 +268,7 @@ class KVWatch(Watch):
 
     @property
     def moved(self) -> list[Moved]:
-        """What was moved, in order."""
+        """Return what was moved, in order."""
         return self.kv_record.moves
 
     @property
@@ -278,7 +278,7 @@ class KVWatch(Watch):
 
     @property
     def is_moving(self) -> bool:
-        """Whether the device moves KV now."""
+        """Return whether the device moves KV now."""
         return self.kv_record.is_moving
 
     @property

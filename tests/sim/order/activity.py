@@ -1,4 +1,4 @@
-"""How busy the device is, which is all that anyone may wait for."""
+"""Activity of the device, which is all that anyone may wait for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Activity(Observer):
-    """How many seconds the device, or a disk that somebody waits for, has been busy."""
+    """Sums of the seconds for which the device, or a disk that somebody waits for, has been busy."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

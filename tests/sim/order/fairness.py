@@ -38,7 +38,7 @@ MAX_DRAFTS = 40  # steps in a row: a round that has just begun for one, and thos
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """When a generation joined the queue, and in whose line it waits.
+    """Arrival of a generation in the queue: when, and in whose line it waits.
 
     Attributes:
         at, busy: when it joined, or nobody was left for whom it waits; and how busy the device had been by then.
@@ -210,7 +210,7 @@ class Fairness(Observer):
         self._was_turn_of_others = False
 
     def _is_turn_of_others(self, step: StepBegins, best: float) -> bool:
-        """Whether a step is for those who are less important than a prompt: they do not share one with it.
+        """Return whether a step is for those who are less important than a prompt: they do not share one with it.
 
         Two in a row are not, unless KV was moved in between.
         """
@@ -228,7 +228,7 @@ class Fairness(Observer):
             self._violated(f"I8: {one.owner} has work, and a more important prompt is read in step after step")
 
     def _due(self) -> set[Owner]:
-        """Those who wait for a slot and for nobody's end."""
+        """Return those who wait for a slot and for nobody's end."""
         alive = {one.owner for one in self._books.waiting.values() if one.is_alive}
         due = {ticket.key for ticket in self._manager.queue if ticket.is_due} & alive
         warm = {ticket.key for ticket in self._manager.queue if ticket.is_warm}
@@ -238,7 +238,7 @@ class Fairness(Observer):
         return {key for key in due if self._manager.preemption.is_copied(key)}
 
     def _could_be_granted(self) -> bool:
-        """Whether a slot is free, and the arena has room for all that anybody who waits may come to need.
+        """Return whether a slot is free, and the arena has room for all that anybody who waits may come to need.
 
         Not where one that is preempted is still being copied.  It may have become so when room was made just now, and
         have been next until then, by its age: then nobody was served before it.
@@ -256,7 +256,7 @@ class Fairness(Observer):
             self._violated(f"I8: the target has work, and {self._waits_for_drafts} steps of the drafter go before it")
 
     def _ready_work(self, one: Generation) -> Submitted | None:
-        """What it waits for, unless it is cancelled, may not write to its slot yet, or is led by another's reading.
+        """Return what it waits for, unless it is cancelled, may not write to its slot yet, or is led by another reader.
 
         Nor what there is no room for yet; but that must not last.
         """
@@ -272,7 +272,7 @@ class Fairness(Observer):
         return None
 
     def _awaits_copies(self, one: Generation) -> bool:
-        """Whether it cannot go on before KV was moved out of its way."""
+        """Return whether it cannot go on before KV was moved out of its way."""
         if one.slot is None or not one.is_alive:
             return False
         table, record = self._manager.table, self._manager.holds.get(one.owner)
@@ -290,7 +290,7 @@ class Fairness(Observer):
         return bool(self._led_by(one))
 
     def _led_by(self, one: Generation) -> set[Owner]:
-        """Those who are reading what it shares with them."""
+        """Return those who are reading what it shares with them."""
         leaders: set[Owner] = set()
         for leader in one.leaders:
             other = self._books.holding.get((leader.request_id, leader.index))
@@ -301,7 +301,7 @@ class Fairness(Observer):
         return leaders
 
     def _importance(self, one: Generation) -> int:
-        """Its priority, or that of somebody more important who waits for what it reads."""
+        """Return its priority, or that of somebody more important who waits for what it reads."""
         led = [other.priority for other in self._books.holding.values() if one.owner in self._led_by(other)]
         return min([one.priority, *led])
 

@@ -1,1 +1,1 @@
-"""Those who leave their slots to others: which scenarios draw them, and I23."""
+"""Preemption: which scenarios draw those who leave their slots to others, and I23."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one that goes on does not have to compute: its first `tokens`, unless KV was found wrong since."""
+    """Tokens that one that goes on does not have to compute: its first `tokens`, unless KV was found wrong since."""
 
     tokens: int
     alarms: int
@@ -118,5 +118,5 @@ class PreemptionWatch(Observer):
                 self._violated(f"I23: slot {slot.id} is owned by {slot.owner}, who is preempted")
 
     def _is_sound(self) -> bool:
-        """Whether nothing was planned that spoils KV, or a move of it."""
+        """Return whether nothing was planned that spoils KV, or a move of it."""
         return not self._watch.chaos.plan.fault and self._watch.invariants.kv_is_exact

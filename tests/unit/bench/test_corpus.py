@@ -1,4 +1,4 @@
-"""What the embedded models are trained on: chats in the template's form, and texts that are kept apart for tests."""
+"""Corpus of the embedded models: chats in the template's form, and texts that are kept apart for tests."""
 
 from __future__ import annotations
 

@@ -44,5 +44,5 @@ def kernels(library: Path, request: pytest.FixtureRequest) -> Kernels:
 
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Shim:
-    """What compiles Metal's kernels for the CPU; it skips the test where it cannot."""
+    """Return what compiles Metal's kernels for the CPU; it skips the test where it cannot."""
     return Shim(tmp_path_factory.mktemp("metal"))

@@ -1,4 +1,4 @@
-"""How much memory there is, where a container has less than its host."""
+"""Memory of the host, where a container has less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What in a JSON schema could be of any size."""
+"""Bounds of a JSON schema: what in it could be of any size."""
 
 from __future__ import annotations
 

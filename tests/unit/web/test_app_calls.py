@@ -71,7 +71,7 @@ async def answers(family: Family, text: str, reason: FinishReason = FinishReason
 
 
 def carried_out(reply: Reply) -> list[tuple[str, Any]]:
-    """What a client would carry out: calls whose arguments are JSON, where the answer says that it calls."""
+    """Return what a client would carry out: calls whose arguments are JSON, where the answer says that it calls."""
     calls = []
     for call in reply.calls if reply.calling else ():
         calls.append((call.name, json.loads(call.arguments)))

@@ -1,4 +1,4 @@
-"""What holds for every route of every API: other pages, rebound names and clients without a key stay out."""
+"""Rules for every route of every API: other pages, rebound names and clients without a key stay out."""
 
 from __future__ import annotations
 

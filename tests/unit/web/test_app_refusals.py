@@ -1,4 +1,4 @@
-"""What is refused or fails, and with which error object, through Quart's test client."""
+"""Refusals and failures, and with which error object, through Quart's test client."""
 
 from __future__ import annotations
 

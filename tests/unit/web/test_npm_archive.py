@@ -1,4 +1,4 @@
-"""What is taken of a package, and that it is that package."""
+"""Archive of a package: what is taken of it, and that it is that package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def archive(**members: bytes) -> bytes:
 
 
 def named(content: bytes, package: str = "a") -> NpmArchive:
-    """What names this archive, and takes one file of it."""
+    """Return what names this archive, and takes one file of it."""
     integrity = f"sha512-{base64.b64encode(hashlib.sha512(content).digest()).decode()}"
     return NpmArchive(package, "1.2.3", integrity, {"wanted": "here.js"})
 

@@ -156,7 +156,7 @@ def names_of(path: str) -> list[str]:
 
 
 def is_accounted_for(field: Sent, parse: Callable[[bytes], object], body: Json) -> bool:
-    """Whether a field reaches the prompt, or is refused by its name or that of what it is in."""
+    """Return whether a field reaches the prompt, or is refused by its name or that of what it is in."""
     try:
         parse(json.dumps(body).encode())
     except RequestError as error:

@@ -1,4 +1,4 @@
-"""What a signal does to a server, with an engine and others that are stand-ins."""
+"""Signals to a server, with an engine and others that are stand-ins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What streams and whole messages have in common: the message object, its usage, its blocks, and why it stopped."""
+"""Common parts of streams and whole messages: the message object, its usage, its blocks, and why it stopped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class MessageOptions:
-    """What a request says about its answer.
+    """Options of a request for its answer.
 
     Attributes:
         id: of the request and its message.
@@ -95,13 +95,13 @@ class MessageOptions:
 
 @dataclass(frozen=True, slots=True)
 class MessageEnd:
-    """What is known at the end of a message.
+    """End of a message.
 
     Attributes:
         stop_reason: in Anthropic's words.
         stop_sequence: of the client's, that ended it; None where none did.
         usage: what it took.
-        told: the field for which Anthropic has no word, if there is one.
+        cancel_note: the field for which Anthropic has no word, if there is one.
     """
 
     stop_reason: str
@@ -111,7 +111,7 @@ class MessageEnd:
 
     @property
     def delta(self) -> Json:
-        """Why it ended."""
+        """Reason why it ended."""
         return {"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence}
 
     @property

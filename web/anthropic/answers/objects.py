@@ -11,7 +11,7 @@ from web.openapi.operations import Answer
 
 
 class ErrorDetails(Answer):
-    """What is wrong."""
+    """The error."""
 
     type: str
     message: str
@@ -47,13 +47,13 @@ class ModelPage(Answer):
 
 
 class OutputTokensDetails(Answer):
-    """Of the tokens of the answer."""
+    """Details of the tokens of the answer."""
 
     thinking_tokens: int
 
 
 class Usage(Answer):
-    """What the request took; the tokens of its prompt are the sum of the first three."""
+    """Usage of the request; the tokens of its prompt are the sum of the first three."""
 
     input_tokens: int
     cache_creation_input_tokens: int
@@ -70,7 +70,7 @@ class Text(Answer):
 
 
 class Thought(Answer):
-    """What the model thought before it answered."""
+    """The model's thoughts before its answer."""
 
     type: Literal["thinking"]
     thinking: str
@@ -105,7 +105,7 @@ class Message(Answer):
 
 
 class TokenCount(Answer):
-    """How many tokens a prompt has."""
+    """Number of tokens of a prompt."""
 
     input_tokens: int
 
@@ -172,7 +172,7 @@ class BlockStop(Answer):
 
 
 class Stopped(Answer):
-    """Why the message ended."""
+    """Reason why the message ended."""
 
     stop_reason: StopReason
     stop_sequence: str | None
@@ -188,7 +188,7 @@ class MessageDelta(Answer):
 
 
 class MessageStop(Answer):
-    """Nothing follows."""
+    """End of the stream: nothing follows."""
 
     type: Literal["message_stop"]
 

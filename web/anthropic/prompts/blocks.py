@@ -26,7 +26,7 @@ class TextBlock(StrictModel):
 
 
 class ThinkingBlock(StrictModel):
-    """What the model thought; the signature is not looked at, for this server signs nothing."""
+    """The model's thoughts; the signature is not looked at, for this server signs nothing."""
 
     type: Literal["thinking"]
     thinking: Text
@@ -34,7 +34,7 @@ class ThinkingBlock(StrictModel):
 
 
 class RedactedThinkingBlock(StrictModel):
-    """What another server's model thought, in a form that only that server reads."""
+    """Thoughts of another server's model, in a form that only that server reads."""
 
     type: Literal["redacted_thinking"]
     data: Text | None = None
@@ -103,7 +103,7 @@ ResultContent = Annotated[
 
 
 class ToolResultBlock(StrictModel):
-    """What a tool returned for a call."""
+    """Result of a tool for a call."""
 
     type: Literal["tool_result"]
     tool_use_id: Name

@@ -1,4 +1,4 @@
-"""What a body asks of the model, as a conversation."""
+"""Conversation that a body asks the model to continue."""
 
 from __future__ import annotations
 

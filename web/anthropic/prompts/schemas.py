@@ -51,7 +51,7 @@ class Tool(StrictModel):
 
 
 class ToolChoice(StrictModel):
-    """Whether the model may call tools, or has to."""
+    """Choice of tools: whether the model may call them, or has to."""
 
     type: Literal["auto", "any", "tool", "none"]
     name: Name | None = None
@@ -59,7 +59,7 @@ class ToolChoice(StrictModel):
 
 
 class Thinking(StrictModel):
-    """How the model is to think before it answers."""
+    """Thinking of the model before it answers."""
 
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
@@ -74,14 +74,14 @@ class OutputFormat(StrictModel):
 
 
 class OutputConfig(StrictModel):
-    """How the answer is to be.  The effort is a wish, for models whose template knows one."""
+    """Form of the answer.  The effort is a wish, for models whose template knows one."""
 
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None
 
 
 class PromptBody(StrictModel):
-    """What makes the prompt, in either body."""
+    """Fields that make the prompt, in either body."""
 
     model: Name
     messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)]

@@ -1,4 +1,4 @@
-"""What the control address answers, for its OpenAPI document: of all workers, each thing with its worker."""
+"""Answers of the control address, for its OpenAPI document: of all workers, each thing with its worker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CancelledAt(Cancelled):
 
 
 class ReceiptAt(Receipt):
-    """What one cancel cost, at a worker."""
+    """Receipt of one cancel, at a worker."""
 
     worker: str = WORKER
 
@@ -70,7 +70,7 @@ class StatisticsOf(Answer):
 
 
 class StatisticsOfAll(Answer):
-    """Of each worker."""
+    """Statistics of each worker."""
 
     data: list[StatisticsOf]
     unreachable: list[str] = UNREACHABLE
@@ -89,6 +89,6 @@ class GroupEndedAtAll(EndedGroup):
 
 
 class FrameOf(Frame):
-    """What happened at a worker since its frame before, and how its engine stands now."""
+    """Events at a worker since its frame before, and how its engine stands now."""
 
     worker: str = WORKER

@@ -16,7 +16,7 @@ PREFIXES = ("chatcmpl-", "cmpl-", "resp_")
 
 
 def all_of(answers: Mapping[str, list[Json]]) -> list[Json]:
-    """What all workers have, worker by worker."""
+    """Return what all workers have, worker by worker."""
     return [value for worker, values in sorted(answers.items()) for value in labelled(worker, values)]
 
 
@@ -40,7 +40,7 @@ def groups(answers: Mapping[str, list[Json]]) -> list[Json]:
 
 
 def holders(answers: Mapping[str, list[Json]], request_id: str) -> list[tuple[str, str]]:
-    """Who has a live request of that id: workers, each with the id that it knows it by.
+    """Return who has a live request of that id: workers, each with the id that it knows it by.
 
     The front door's answers call a request by a longer id than its worker does; that is looked for only where nobody
     has the one that was given.
@@ -58,5 +58,5 @@ def names_of(request_id: str) -> list[str]:
 
 
 def statistics(answers: Mapping[str, Any]) -> list[Json]:
-    """Of each worker."""
+    """Return the statistics of each worker."""
     return [{"worker": worker} | answer for worker, answer in sorted(answers.items())]

@@ -1,4 +1,4 @@
-"""What may be asked of a worker, and who asks: plain JSON that goes through Dynamo."""
+"""Questions to a worker, and who asks them: plain JSON that goes through Dynamo."""
 
 from __future__ import annotations
 

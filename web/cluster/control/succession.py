@@ -1,4 +1,4 @@
-"""Which of the requests that take one another's place is the newest, whichever workers they have come to.
+"""Order of the requests that take one another's place, whichever workers they have come to: which is the newest.
 
 Each worker keeps one `Succession`, and tells the others of each request that comes to it.  A request gets a stamp one
 above the newest that its worker has heard of (Lamport, "Time, Clocks, and the Ordering of Events in a Distributed
@@ -19,7 +19,7 @@ Stamp: TypeAlias = tuple[int, str]
 
 
 class Succession:
-    """What one worker has heard."""
+    """Record of what one worker has heard."""
 
     def __init__(self) -> None:
         self._newest: OrderedDict[str, Stamp] = OrderedDict()

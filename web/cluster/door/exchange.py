@@ -26,7 +26,7 @@ OF_THE_BODY = frozenset((b"content-length", b"content-encoding"))
 
 
 class Exchange:
-    """What was asked, and what comes of it.
+    """Exchange of one request and its answer with the server.
 
     Args:
         stream: to the server; whoever opened it closes it, which is how a client that hangs up is told of.

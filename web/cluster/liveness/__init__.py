@@ -1,4 +1,4 @@
-"""What a worker does that a cluster no longer knows.
+"""Checks of a worker against discovery: what it does when a cluster no longer knows it.
 
 For `web.cluster.worker`.  asyncio and Dynamo are not imported here.
 

@@ -1,4 +1,4 @@
-"""What a worker has written into discovery by files, written again where it has run out.
+"""Entries of a worker in discovery by files, written again where they have run out.
 
 Each entry is a file of Dynamo's, which its owner touches every few seconds.  Whoever finds one that was not touched for
 ten seconds removes it, and its owner never writes it again.  So where a machine slept, or stood still for a moment, the
@@ -39,7 +39,7 @@ class Entries:
         self._named: dict[Path, frozenset[int]] = {}
 
     def __len__(self) -> int:
-        """How many it is known to have."""
+        """Return how many it is known to have."""
         return len(self._ours())
 
     def renew(self) -> list[Path]:
@@ -76,7 +76,7 @@ class Entries:
         self._contents[path], self._named[path] = content, named
 
     def _ours(self) -> set[Path]:
-        """Those that name the worker or, from the next look on, what it publishes, which has an id of its own."""
+        """Return those that name the worker or, from the next look on, what it publishes under an id of its own."""
         ours = {path for path, named in self._named.items() if named & self._ids}
         self._ids.update(*(self._named[path] for path in ours))
         return ours
@@ -94,7 +94,7 @@ def names(entry: dict[str, Any]) -> set[int]:
 
 
 class Member(Protocol):
-    """Who has them: a `Membership`."""
+    """Part of a `Membership` that writes its entries again."""
 
     def renew(self, entries: Entries) -> Awaitable[list[Path]]:
         """Write them again, unless they are not to be there."""

@@ -21,11 +21,11 @@ LOOKS = 2  # in a row, or a worker that has just come back would be taken for on
 
 
 class Wanted(Protocol):
-    """Whether a worker ought to be found: a `Membership`."""
+    """Part of a `Membership` that says whether its worker ought to be found."""
 
     @property
     def is_in(self) -> bool:
-        """It ought."""
+        """Return whether it ought to."""
 
 
 class Client(Protocol):

@@ -1,4 +1,4 @@
-"""What the front door's router is told, so that a request goes where its KV is.
+"""Events for the front door's router, so that a request goes where its KV is.
 
 For `web.cluster.worker`, which has the publisher; Dynamo is not imported here.
 

@@ -1,4 +1,4 @@
-"""From KV blocks that come and go to the events by which Dynamo's router knows them."""
+"""Events by which Dynamo's router knows of KV blocks that come and go."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME_BYTES = 8  # Dynamo's names of blocks are signed 64-bit integers
 
 
 class Publisher(Protocol):
-    """What is needed of Dynamo's `KvEventPublisher`: it queues an event, and returns at once."""
+    """Publisher of events: Dynamo's `KvEventPublisher`, which queues an event and returns at once."""
 
     def publish_stored(
         self, token_ids: list[int], num_block_tokens: list[int], block_hashes: list[int], parent_hash: int | None = None

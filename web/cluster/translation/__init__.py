@@ -1,4 +1,4 @@
-"""What the front door asks, in the engine's words, and what the engine answers, in the front door's.  All of it pure.
+"""Translation of the front door's requests for the engine, and of the engine's answers for the front door.  All pure.
 
 For `web.cluster.backend`.
 

@@ -1,4 +1,4 @@
-r"""What a request says of its own fate, in an annotation: the front door lets no other field of ours through.
+r"""Control of a request over its own fate, in an annotation: the front door lets no other field of ours through.
 
 "nvext": {"annotations": ["cede:{\"group\": \"agent/1\", \"supersede\": \"editor-1\"}"]}
 """
@@ -22,7 +22,7 @@ once; a race that two workers decide could have two winners; and `after` and `wa
 
 
 def control_of(annotations: Sequence[str]) -> Control:
-    """What the annotation of ours says, if there is one.
+    """Return what the annotation of ours says, if there is one.
 
     Raises:
         RequestError: there are several, or it is not valid, or asks for what a cluster does not do.

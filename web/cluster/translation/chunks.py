@@ -1,4 +1,4 @@
-"""From an engine's events to what the front door is told: chunks of token ids."""
+"""Chunks of token ids, as the front door is told them, from an engine's events."""
 
 from __future__ import annotations
 
@@ -102,5 +102,5 @@ class MarkingWriter(ChunkWriter):
 
 
 def finish_reason(event: Finished) -> str:
-    """Why an output ended, in the front door's words."""
+    """Return why an output ended, in the front door's words."""
     return {FinishReason.STOP: "stop", FinishReason.LENGTH: "length", FinishReason.CANCELLED: "cancelled"}[event.reason]

@@ -1,4 +1,4 @@
-"""Where the output of a request begins, to be seen when the request goes on at another worker.
+"""Mark of where a request's output begins, to be seen when the request goes on at another worker.
 
 Dynamo sends the other worker the prompt with the output so far behind it, and nothing says where one ends.  Penalties
 need to know.  So the first token of such a request's output is told of by a number that is no token's: its own, and as
@@ -18,7 +18,7 @@ COUNTS_OUTPUT = ("presence_penalty", "frequency_penalty")
 
 
 def is_marked(asked: Mapping[str, Any]) -> bool:
-    """Whether the output of what a front door asks has a mark.
+    """Return whether the output of what the front door asks has a mark.
 
     One of several choices has none: Dynamo moves no such request.
     """

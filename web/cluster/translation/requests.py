@@ -1,4 +1,4 @@
-"""From what the front door asks of a worker to a request of the engine's.
+"""Requests of the engine, from what the front door asks of a worker.
 
 The front door sends token ids and its own names for what OpenAI's API has.  They become the body of a completion, so
 that the parser of `/v1/completions` checks them, and the server's defaults hold for what is not said.
@@ -30,7 +30,7 @@ NO_TEXT = ("prompt_embeds", "multi_modal_data", "prefill_result")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the front door asks, first or after another worker.
+    """Request of the front door, first or after another worker.
 
     Attributes:
         id: the front door's.

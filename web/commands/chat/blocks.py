@@ -1,4 +1,4 @@
-"""How much of a text in Markdown is settled while the rest still comes.  Pure.
+"""Blocks of Markdown: how much of a text is settled while the rest still comes.  Pure.
 
 What stands before the last block does not change any more, whatever follows.  So it can be written for good, and only
 the last block is drawn anew with each piece; what that costs does not grow with the answer.

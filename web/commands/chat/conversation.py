@@ -31,12 +31,12 @@ USER, ASSISTANT = "user", "assistant"
 
 
 class ChatError(Exception):
-    """What was typed cannot be done; the message says why."""
+    """Error of what was typed and cannot be done; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What somebody has said.
+    """Message that somebody has said.
 
     Attributes:
         role: `user` or `assistant`.

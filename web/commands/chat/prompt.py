@@ -32,7 +32,7 @@ PROMPT, CONTINUATION = "> ", "  "
 
 
 class Key(Enum):
-    """What was pressed instead of a line's end."""
+    """Key that was pressed instead of a line's end."""
 
     INTERRUPT = auto()  # Ctrl-C, on an empty line
     END = auto()  # Ctrl-D
@@ -59,7 +59,7 @@ class Prompt:
         self._ended = False
 
     async def read(self, default: str = "") -> str | Key:
-        """What is typed next; `default` stands there to begin with.  A cancel ends it with the terminal in order."""
+        """Return what is typed next; `default` stands there to begin with.  A cancel leaves the terminal in order."""
         said: str | Key = Key.END
         self._ended = False
         async with trio.open_nursery() as nursery:

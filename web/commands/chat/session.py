@@ -73,7 +73,7 @@ class Session:
                 return
 
     async def _do(self, line: str) -> bool:
-        """Do what a line says; whether that is to leave."""
+        """Do what a line says; return whether that is to leave."""
         try:
             if (command := parse(line)) is None:
                 self._conversation.ask(line)
@@ -155,7 +155,7 @@ class Session:
             self._aside(", ".join(f"{name} {value}" for name, value in settings.items()) or "nothing is set")
 
     async def _model(self) -> str:
-        """What there is to say of the model that answers."""
+        """Return what there is to say of the model that answers."""
         (model,) = (await self._connection.get("/v1/models"))["data"]
         sampling = model.get("sampling_defaults") or {}
         said = [f"{name} {sampling[name]:g}" for name in ("temperature", "top_p", "top_k") if name in sampling]
@@ -208,7 +208,7 @@ class Session:
 
 
 class Total:
-    """What the answers of a chat have taken together."""
+    """Sums over the answers of a chat."""
 
     def __init__(self) -> None:
         self._answers = self._said = self._asked = self._cached = 0

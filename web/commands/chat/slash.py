@@ -71,7 +71,7 @@ def parse(line: str) -> tuple[Command, str] | None:
 
 
 def completions(typed: str) -> list[tuple[str, str]]:
-    """What can stand in place of the last word that is being typed, each with what it does; none but for a command."""
+    """Return what can stand in place of the last word that is typed, each with what it does; none but for a command."""
     if not typed.startswith("/"):
         return []
     head, space, rest = typed.partition(" ")

@@ -86,7 +86,7 @@ class AnswerView:
             self._live.update(self._changing(), refresh=True)
 
     def _changing(self) -> RenderableType:
-        """What is drawn anew each time."""
+        """Return what is drawn anew each time."""
         height = max(self._console.height - SPARE_LINES, 1)
         if self._thinks:
             return Tail(Text(self._thought.strip(), style="dim italic"), min(THOUGHT_LINES, height))

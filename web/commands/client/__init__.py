@@ -1,4 +1,4 @@
-"""What the commands for people share: a client of a running server, or of one in this process.
+"""Client that the commands for people share: of a running server, or of one in this process.
 
     answer        what an answer's chunks add up to; pure
     figures       an answer's cost, and a receipt, in words; pure

@@ -15,7 +15,7 @@ _REASONING = ("reasoning_content", "reasoning")
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one chunk adds.
+    """Parts of an answer that one chunk adds.
 
     Attributes:
         text: of the answer.

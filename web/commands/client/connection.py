@@ -168,7 +168,7 @@ def _told(url: str) -> Iterator[None]:
 
 
 def _json_of(response: httpx.Response) -> Any:  # noqa: ANN401
-    """What was answered.  Raises Refused, or ConnectionFailed if it is not JSON."""
+    """Return what was answered.  Raises Refused, or ConnectionFailed if it is not JSON."""
     if response.is_error:
         raise Refused(response.status_code, response.content)
     try:
@@ -178,7 +178,7 @@ def _json_of(response: httpx.Response) -> Any:  # noqa: ANN401
 
 
 def _refusal(status: int, body: bytes) -> str:
-    """What an error says, and what to do about it where that is not in it."""
+    """Return what an error says, and what to do about it where that is not in it."""
     try:
         said = error_message(json.loads(body))
     except (ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""What an answer took, and what a hang-up cost, in words.  Pure."""
+"""Figures of an answer and of a hang-up, in words.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def answer_line(answer: Answer) -> str:
-    """What an answer took: its tokens, its speed, and how much of the prompt was known."""
+    """Return what an answer took: its tokens, its speed, and how much of the prompt was known."""
     usage, timings = answer.usage, answer.timings
     said = [counted(usage.get("completion_tokens", 0), "token")]
     if thought := (usage.get("completion_tokens_details") or {}).get("reasoning_tokens"):
@@ -30,7 +30,7 @@ def answer_line(answer: Answer) -> str:
 
 
 def receipt_line(receipt: Json) -> str:
-    """What a hang-up cost."""
+    """Return what a hang-up cost."""
     said = [f"hung up in {receipt['phase']}"]
     if receipt["computed_tokens"]:
         kept, wasted = receipt["kept_tokens"], receipt["wasted_tokens"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Interruption:
-    """Whether a scope was cancelled by a signal.
+    """Record of the signal that cancelled a scope, if one did.
 
     Attributes:
         number: of the signal; None where none came.

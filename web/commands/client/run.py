@@ -73,7 +73,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # click's
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to ask, and how to show the answer.
+    """Question to ask, and how to show the answer.
 
     Attributes:
         body: of the chat completion.

@@ -1,4 +1,4 @@
-"""Which server a command talks to: one that runs, or one that lives as long as the command, in this process.
+"""Server that a command talks to: one that runs, or one that lives as long as the command, in this process.
 
 The latter is `web.server.open_server`: the same application on a port of loopback, with a key that nobody else knows.
 So a request is what it always is, a nursery with a scope of its own, and there is one client for both.
@@ -127,7 +127,7 @@ def chosen_target(ctx: click.Context) -> Target:
 
 
 def _local_options(ctx: click.Context, model: str | None) -> ServerOptions:
-    """What to serve in this process: the options of the command, and for all others their defaults."""
+    """Return what to serve in this process: the options of the command, and for all others their defaults."""
     from web.commands.models.progress import DownloadProgress
 
     return server_options(Chosen.of(ctx).serving(model), partial(resolve_model, progress=DownloadProgress()))

@@ -57,7 +57,7 @@ def quiet_keys(descriptor: int, *, signals: bool) -> Iterator[None]:
 
 
 def is_terminal(descriptor: int) -> bool:
-    """Whether a standard stream is one; a closed one is none."""
+    """Return whether a standard stream is one; a closed one is none."""
     try:
         return os.isatty(descriptor)
     except OSError:

@@ -1,4 +1,4 @@
-"""What is said of a model that is here: read from its small files and its weights' headers, and never fatal."""
+"""Description of a model that is here: read from its small files and its weights' headers, and never fatal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What a model's files say of it.
+    """Description of a model, from its files.
 
     Attributes:
         family: its architecture, as Hugging Face calls it.

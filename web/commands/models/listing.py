@@ -61,7 +61,7 @@ def _cell(column: str, value: str | int | None) -> str:
 
 
 def _here(models_dir: Path | None) -> list[Record]:
-    """What there is to say of the models that are here."""
+    """Return what there is to say of the models that are here."""
     from runtime.store.folder import ModelsFolder
     from runtime.store.held import held_models
     from web.commands.models.description import describe
@@ -86,7 +86,7 @@ def _here(models_dir: Path | None) -> list[Record]:
 
 
 def _known() -> list[Record]:
-    """What there is to say of the models that have short names."""
+    """Return what there is to say of the models that have short names."""
     from runtime.store.catalogue import CATALOGUE
 
     return [

@@ -1,4 +1,4 @@
-"""How a download is shown: bars on a terminal, plain lines elsewhere; on the standard error."""
+"""Progress of a download: bars on a terminal, plain lines elsewhere; on the standard error."""
 
 from __future__ import annotations
 

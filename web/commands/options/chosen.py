@@ -1,4 +1,4 @@
-"""What was chosen: the value of each option, where it was found, and the configs that come of them."""
+"""Choices: the value of each option, where it was found, and the configs that come of them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Choice:
 
     @property
     def is_given(self) -> bool:
-        """Whether somebody said it, rather than the default."""
+        """Return whether somebody said it, rather than the default."""
         return self.source is not ParameterSource.DEFAULT
 
     def yields_to(self, other: Choice) -> bool:
-        """Whether `other` was found in a stronger place."""
+        """Return whether `other` was found in a stronger place."""
         return PRECEDENCE.index(self.source) < PRECEDENCE.index(other.source)
 
 
@@ -61,7 +61,7 @@ class Chosen:
 
     @classmethod
     def of(cls, ctx: click.Context, model: str | None = None) -> Chosen:
-        """What `ctx` has read; `model` is one that was named without a flag.
+        """Return what `ctx` has read; `model` is one that was named without a flag.
 
         Raises:
             UsageError: the command line names two models.

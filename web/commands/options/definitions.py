@@ -69,12 +69,12 @@ class Definition:
 
     @property
     def key(self) -> str:
-        """What it is called in a file."""
+        """Name in a file."""
         return self.option.name or self.field.replace("_", "-")
 
     @property
     def parameter(self) -> str:
-        """What click calls it."""
+        """Name that click uses."""
         return self.key.replace("-", "_")
 
     @property
@@ -84,7 +84,7 @@ class Definition:
 
     @property
     def variable(self) -> str:
-        """Its name in the environment."""
+        """Name in the environment."""
         return PREFIX + self.parameter.upper()
 
     @property
@@ -96,12 +96,12 @@ class Definition:
 
     @property
     def none_is_written(self) -> bool:
-        """Whether a word for None may be given; among texts and paths it would be one of them."""
+        """Return whether a word for None may be given; among texts and paths it would be one of them."""
         return bool(self.option.none) and self.kind not in (str, Path)
 
     @property
     def default_text(self) -> str:
-        """Its default, for people."""
+        """Default, for people."""
         written = self.write(self.default)
         return (", ".join(written) or "none") if isinstance(written, list) else str(written)
 

@@ -52,14 +52,14 @@ class OptionFlag(click.Option):
         self.definition = definition
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
-        """What stands in brackets behind the help text: the default, as people write it."""
+        """Return what stands in brackets behind the help text: the default, as people write it."""
         extra = super().get_help_extra(ctx)
         if not self.required:
             extra["default"] = self.definition.default_text
         return extra
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
-        """Where the wrong value stands."""
+        """Return where the wrong value stands."""
         source = None if ctx is None else ctx.get_parameter_source(self.definition.parameter)
         if ctx is not None and source is ParameterSource.DEFAULT_MAP:
             return f"{self.definition.key!r} in {config_file(ctx)}"

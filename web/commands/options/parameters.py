@@ -91,7 +91,7 @@ SIZE = Parsed("size", parse_size)
 
 
 def value_type(definition: Definition) -> click.ParamType[Any]:
-    """What reads the values of an option."""
+    """Return what reads the values of an option."""
     option, kind = definition.option, definition.kind
     if issubclass(kind, Enum):
         return Word(dict.fromkeys(option.none) | {member.value: member for member in kind})

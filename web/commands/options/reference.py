@@ -43,7 +43,7 @@ def _row(definition: Definition) -> str:
 
 
 def _value(definition: Definition) -> str:
-    """What may be given."""
+    """Return what may be given."""
     option = definition.option
     if definition.words:
         return ", ".join(f"`{word}`" for word in definition.words)

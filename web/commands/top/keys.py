@@ -1,4 +1,4 @@
-"""What a terminal sends for a key.  Pure."""
+"""Keys of a terminal, from what it sends.  Pure."""
 
 from __future__ import annotations
 

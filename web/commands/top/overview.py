@@ -1,4 +1,4 @@
-"""What is shown of a server: speeds, waiting times and why, sums, and which request is chosen.  Pure."""
+"""Overview of a server: speeds, waiting times and why, sums, and which request is chosen.  Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class QueueRow:
 
 
 class Overview:
-    """What is known of a server, and what a person has chosen.
+    """Overview of a server, with what a person has chosen.
 
     Attributes:
         newest: sample; None before the first.
@@ -72,7 +72,7 @@ class Overview:
             self.chosen = next(iter(self.ids()), None)
 
     def lose(self, problem: str) -> None:
-        """There is no newer sample, for that reason; what was known stays, but for speeds."""
+        """Note that there is no newer sample, for that reason; what was known stays, but for speeds."""
         self.problem, self._before = problem, None
 
     def move(self, by: int) -> None:
@@ -104,7 +104,7 @@ class Overview:
         ]
 
     def queue(self) -> list[QueueRow]:
-        """Those who wait, the oldest first."""
+        """Return those who wait, the oldest first."""
         if self.newest is None:
             return []
         waiting = [request for request in self.newest.requests if QUEUED in request["states"]]
@@ -118,7 +118,7 @@ class Overview:
         return rows
 
     def rate(self, name: str) -> float | None:
-        """How fast a count of the manager's grows, a second; None before the second sample."""
+        """Return how fast a count of the manager's grows, a second; None before the second sample."""
         if self.newest is None or self._before is None or self.newest.at <= self._before.at:
             return None
         grown: int = self.newest.manager[name] - self._before.manager[name]
@@ -134,13 +134,13 @@ class Overview:
 
 
 def _tokens_of(sample: Sample, request_id: str) -> int | None:
-    """How many tokens a request has made; None where it does not live."""
+    """Return how many tokens a request has made; None where it does not live."""
     found: list[Json] = [request for request in sample.requests if request["id"] == request_id]
     return found[0]["completion_tokens"] if found else None
 
 
 def _why_nobody_is_next(sample: Sample) -> str:
-    """Why none of those who wait for nobody's end has a slot."""
+    """Return why none of those who wait for nobody's end has a slot."""
     if all(slot["state"] != IDLE for slot in sample.slots):
         return "every slot is taken"
     arena = sample.manager["arena"]

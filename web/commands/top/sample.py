@@ -1,4 +1,4 @@
-"""What a server says of itself in one moment.  Pure, but for asking."""
+"""Sample of a server: what it says of itself in one moment.  Pure, but for asking."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Sample:
 
 
 class NotUnderstood(CedeError):
-    """What answers is no cede, or another version of it."""
+    """Error of an answer that is not cede's, or another version's."""
 
 
 async def take_sample(connection: Connection, at: float, now: float) -> Sample:

@@ -131,7 +131,7 @@ def _figures(overview: Overview, sample: Sample) -> list[str]:
 
 
 def _arena(held: int, arena: dict[str, Any]) -> str:
-    """What all sequences share; moves are told once there were any."""
+    """Return what all sequences share; moves are told once there were any."""
     size = f" ({format_size(arena['bytes'])})" if arena["bytes"] else ""
     moved = f", {counted(arena['moves'], 'move')}" if arena["moves"] else ""
     return f"{held} of {arena['positions']} tokens{size} in slots, {arena['free']} free{moved}"

@@ -25,7 +25,7 @@ class ByteQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, and the consumer, who has not left, has handled all that it took."""
+        """Return whether nothing waits, and the consumer, who has not left, has handled all that it took."""
         return self._handled.is_set() and not self._closed
 
     def put(self, data: bytes | bytearray | memoryview) -> None:

@@ -81,7 +81,7 @@ class H2Connection(h2.connection.H2Connection):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the last turn ended before the frames did."""
+        """Return whether the last turn ended before the frames did."""
         return self.incoming_buffer.is_cut
 
     def _receive_frame(self, frame: Frame) -> list[h2.events.Event]:

@@ -1,4 +1,4 @@
-"""When a connection has been idle for too long."""
+"""Timer of a connection that has been idle for too long."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Writer:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all bytes that were put are written, and more would be."""
+        """Return whether all bytes that were put are written, and more would be."""
         return self._queue.is_idle
 
     def put(self, data: bytes | memoryview) -> None:

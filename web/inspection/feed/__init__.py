@@ -1,4 +1,4 @@
-"""What the engine does, while it does it, for whoever watches: `GET /v1/events`.
+"""Feed of what the engine does, for whoever watches: `GET /v1/events`.
 
     records     Record: an event as it is told, and whom it may be told
     ring        Ring: the newest records, and from where on a viewer has not read them

@@ -1,4 +1,4 @@
-"""What the feed tells, for the OpenAPI document.  Times are seconds since the epoch, on the receipts' clock."""
+"""Events of the feed, for the OpenAPI document.  Times are seconds since the epoch, on the receipts' clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from web.openapi.operations import Answer
 
 
 class State(Answer):
-    """How the engine stands when a frame is made."""
+    """State of the engine when a frame is made."""
 
     health: str | None = Field(description="Why it does not serve; null while it does.")
     requests: list[LiveRequest] = Field(description="The live ones, the oldest first; a key sees its own.")
@@ -22,7 +22,7 @@ class State(Answer):
 
 
 class Frame(Answer):
-    """What happened since the frame before, and how the engine stands now."""
+    """Events since the frame before, and how the engine stands now."""
 
     at: float
     lost: int = Field(description="Events that this viewer was too slow for.")

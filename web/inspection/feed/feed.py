@@ -1,4 +1,4 @@
-"""Who watches the engine, and what they have not been told yet."""
+"""Viewers of the engine, and what they have not been told yet."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Viewer:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to take."""
+        """Return whether there is something to take."""
         return self._feed.ring.end > self._position
 
     def take(self, most: int) -> tuple[list[AnyRecord], int]:

@@ -27,7 +27,7 @@ SNAPSHOT, FRAME, LAGGED = "snapshot", "frame", "lagged"
 
 
 class Frame(NamedTuple):
-    """What has happened since the frame before, and how the engine stands.
+    """Events since the frame before, and how the engine stands.
 
     Attributes:
         kind: as it is called.
@@ -59,7 +59,7 @@ class Frames:
 
     @property
     def is_over(self) -> bool:
-        """Whether the feed has ended, and all of it was told."""
+        """Return whether the feed has ended, and all of it was told."""
         return self._feed.is_over and not self._viewer.has_news
 
     async def next(self, patience: float) -> Frame | None:

@@ -1,4 +1,4 @@
-"""How the engine stands, in one object: what each frame of the feed has."""
+"""State of the engine, in one object: what each frame of the feed has."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Logprob(Alternative):
 
 
 class Progress(Answer):
-    """What all answers have; durations in nanoseconds, and in the last object of a stream alone."""
+    """Fields that all answers have; durations in nanoseconds, and in the last object of a stream alone."""
 
     model: str
     created_at: str
@@ -79,7 +79,7 @@ class ToolCall(Answer):
 
 
 class Message(Answer):
-    """What the model says, or the next of it."""
+    """The model's message, or the next part of it."""
 
     role: Literal["assistant"]
     content: str
@@ -103,7 +103,7 @@ class GenerateAnswer(Progress):
 
 
 class Details(Answer):
-    """What the model's files say."""
+    """Details of the model, from its files."""
 
     parent_model: str
     format: str
@@ -149,7 +149,7 @@ class Processes(Answer):
 
 
 class Show(Answer):
-    """What is known of the model."""
+    """Description of the model."""
 
     modelfile: str
     parameters: str

@@ -26,7 +26,7 @@ NANOSECONDS = 1_000_000  # in a millisecond
 
 
 class AnswerShape(Protocol):
-    """How an endpoint shows what the model says: `message_shape` or `response_shape`."""
+    """Shape in which an endpoint shows what the model says: `message_shape` or `response_shape`."""
 
     def __call__(self, content: object, thinking: object | None, calls: Sequence[Json] | SelfEncoding) -> Json:
         """Return the fields that hold it; text and thoughts may be `SelfEncoding`."""
@@ -54,7 +54,7 @@ def response_shape(content: object, thinking: object | None, calls: Sequence[Jso
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """What a request says about its answer.
+    """Options of a request for its answer.
 
     Attributes:
         id: of the request, of which those of its calls are made.

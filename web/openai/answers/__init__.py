@@ -1,4 +1,4 @@
-"""What the responses of both endpoints have in common, on the way from the engine's events to bytes.
+"""Common parts of both endpoints' responses, on the way from the engine's events to bytes.
 
 - `format`: what a request asks about its response, and where the endpoints differ
 - `formatter`: `CompletionFormatter`, which shows a response as a stream, and as one that is sent whole

@@ -1,4 +1,4 @@
-"""What the response objects of OpenAI's two generation endpoints are made of.
+"""Parts of the response objects of OpenAI's two generation endpoints.
 
 `ResponseOptions` holds what a request asks about its response, and a `Format` the differences between the endpoints.
 """
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ChatRecord:
-    """What is stored beside an answer.
+    """Record that is stored beside an answer.
 
     Attributes:
         messages: of the body, each with an id.

@@ -149,7 +149,7 @@ class CompletionFormatter(Formatter):
 
     @cached_property
     def _text_template(self) -> tuple[list[str], str]:
-        """What stands before the text of a plain chunk, for each choice, and what stands after it."""
+        """Return what stands before the text of a plain chunk, for each choice, and what stands after it."""
         placeholder = "\0"
         heads, tail = [], ""
         for index in range(self._options.choices):

@@ -10,7 +10,7 @@ from web.openapi.operations import Answer
 
 
 class ErrorDetails(Answer):
-    """What is wrong."""
+    """The error."""
 
     message: str
     type: str
@@ -25,7 +25,7 @@ class Error(Answer):
 
 
 class SamplingDefaults(Answer):
-    """What requests that do not say sample by."""
+    """Sampling of requests that do not say how."""
 
     temperature: float
     top_p: float
@@ -55,13 +55,13 @@ class ModelList(Answer):
 
 
 class PromptTokensDetails(Answer):
-    """Of the prompt's tokens."""
+    """Details of the prompt's tokens."""
 
     cached_tokens: int
 
 
 class CompletionTokensDetails(Answer):
-    """Of the answer's tokens."""
+    """Details of the answer's tokens."""
 
     reasoning_tokens: int = Field(description="What the model thought before it answered.")
     accepted_prediction_tokens: int | None = Field(None, description="Drafts that were right, beside a `prediction`.")
@@ -69,7 +69,7 @@ class CompletionTokensDetails(Answer):
 
 
 class RunningUsage(Answer):
-    """What the request took so far."""
+    """Usage of the request so far."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -77,14 +77,14 @@ class RunningUsage(Answer):
 
 
 class Usage(RunningUsage):
-    """What the request took."""
+    """Usage of the request."""
 
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails
 
 
 class PromptLogprob(Answer):
-    """How likely a token was at a position of the prompt."""
+    """Log-probabilities at a position of the prompt."""
 
     logprob: float
     rank: int = Field(description="1 for the likeliest token.")
@@ -92,7 +92,7 @@ class PromptLogprob(Answer):
 
 
 class Timings(Answer):
-    """How long it took, in the words of llama-server; milliseconds."""
+    """Timings in the words of llama-server; milliseconds."""
 
     cache_n: int
     prompt_n: int

@@ -1,4 +1,4 @@
-"""How likely the tokens of a prompt are, as a request wants to see it."""
+"""Scores of a prompt's tokens, as a request wants to see them."""
 
 from __future__ import annotations
 

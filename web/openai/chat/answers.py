@@ -58,7 +58,7 @@ class ToolCall(Answer):
 
 
 class AnswerMessage(Answer):
-    """What the model says."""
+    """Message of the model."""
 
     role: Literal["assistant"]
     content: str | None

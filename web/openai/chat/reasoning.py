@@ -1,4 +1,4 @@
-"""How the model is to think, out of the many fields in which clients write it."""
+"""Settings of the model's thinking, out of the many fields in which clients write them."""
 
 from __future__ import annotations
 

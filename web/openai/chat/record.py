@@ -1,4 +1,4 @@
-"""What is stored of a chat beside its answer: the messages that it answers, as OpenAI's API lists them."""
+"""Record of a chat, stored beside its answer: the messages that it answers, as OpenAI's API lists them."""
 
 from __future__ import annotations
 

@@ -104,14 +104,14 @@ class Message(StrictModel):
 
 
 class Thinking(StrictModel):
-    """How to think, as DeepSeek's and Z.ai's APIs and LiteLLM write it."""
+    """Settings of thinking, as DeepSeek's and Z.ai's APIs and LiteLLM write them."""
 
     type: Literal["enabled", "disabled", "auto"]
     budget_tokens: MinTokens | None = None
 
 
 class Reasoning(StrictModel):
-    """How to think, as OpenRouter's API writes it."""
+    """Settings of thinking, as OpenRouter's API writes them."""
 
     effort: Effort | None = None
     enabled: bool | None = None
@@ -119,7 +119,7 @@ class Reasoning(StrictModel):
 
 
 class Prediction(StrictModel):
-    """What the answer probably is: most of a file that is to be changed a little, for example."""
+    """Probable answer: most of a file that is to be changed a little, for example."""
 
     type: Literal["content"]
     content: Content

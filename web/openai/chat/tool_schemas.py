@@ -93,21 +93,21 @@ class ToolReference(StrictModel):
 
 
 class FunctionChoice(StrictModel):
-    """This function is to be called."""
+    """Function that is to be called."""
 
     type: Literal["function"]
     function: ToolReference
 
 
 class CustomChoice(StrictModel):
-    """This custom tool is to be called."""
+    """Custom tool that is to be called."""
 
     type: Literal["custom"]
     custom: ToolReference
 
 
 class AllowedTools(StrictModel):
-    """Some of the tools, and whether one has to be called."""
+    """Selection of the tools, and whether one has to be called."""
 
     mode: Literal["auto", "required"]
     tools: Annotated[

@@ -47,7 +47,7 @@ def tools_of(body: ChatBody) -> tuple[list[Tool], ToolChoice]:
 
 
 def is_legacy(body: ChatBody) -> bool:
-    """Whether a body speaks of functions, and is to be answered so, as it was before there were tools."""
+    """Return whether a body speaks of functions, and is to be answered so, as it was before there were tools."""
     return bool(body.functions) or (body.function_call is not None and not body.tools)
 
 

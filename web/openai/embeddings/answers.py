@@ -20,14 +20,14 @@ class Embedding(Answer):
 
 
 class EmbeddingUsage(Answer):
-    """What the inputs took."""
+    """Usage of the inputs."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class HowPooled(Answer):
-    """What OpenAI has no word for."""
+    """Pooling of the vectors, for which OpenAI has no word."""
 
     pooling: Literal["mean", "last"]
 

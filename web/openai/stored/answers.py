@@ -1,4 +1,4 @@
-"""What is answered about stored chat completions, for the OpenAPI document.  A field with a default may be left out."""
+"""Answers about stored chat completions, for the OpenAPI document.  A field with a default may be left out."""
 
 from __future__ import annotations
 

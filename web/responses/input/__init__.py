@@ -1,4 +1,4 @@
-"""What a request for a response says.
+"""Input of a request for a response.
 
 - `schemas`, `items`: the body, and the items of its input
 - `conversation_bodies`: the bodies of the routes of stored conversations

@@ -29,7 +29,7 @@ Content = Annotated[
 
 
 class Item(StrictModel):
-    """What all items may have.
+    """Fields that all items may have.
 
     Attributes:
         id: of an item that was stored; others get one.
@@ -59,7 +59,7 @@ class FunctionCallItem(Item):
 
 
 class FunctionOutputItem(Item):
-    """What a function returned."""
+    """Result of a function."""
 
     type: Literal["function_call_output"]
     call_id: Name
@@ -79,7 +79,7 @@ class CustomCallItem(Item):
 
 
 class CustomOutputItem(Item):
-    """What a custom tool returned."""
+    """Result of a custom tool."""
 
     type: Literal["custom_tool_call_output"]
     call_id: Name
@@ -89,7 +89,7 @@ class CustomOutputItem(Item):
 
 
 class ReasoningItem(Item):
-    """What the model thought before it answered."""
+    """The model's thoughts before its answer."""
 
     type: Literal["reasoning"]
     content: Annotated[list[ContentPart], Field(max_length=MAX_PARTS, fail_fast=True)] | None = None

@@ -187,7 +187,7 @@ class SchemaFormat(StrictModel):
 
 
 class TextConfig(StrictModel):
-    """What the answer's text is to be."""
+    """Form of the answer's text."""
 
     format: (
         Annotated[
@@ -202,7 +202,7 @@ class TextConfig(StrictModel):
 
 
 class Reasoning(StrictModel):
-    """How to think."""
+    """Settings of thinking."""
 
     effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     summary: Literal["auto", "concise", "detailed"] | None = None
@@ -240,7 +240,7 @@ AnyConversation = Annotated[
 
 
 class PromptBody(StrictModel):
-    """What the prompt is made of: also the body of `POST /v1/responses/input_tokens`."""
+    """Fields that make the prompt: also the body of `POST /v1/responses/input_tokens`."""
 
     model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
 

@@ -1,4 +1,4 @@
-"""What a response says, from the engine's events to its own.  Pure.
+"""Output of a response, from the engine's events to its own.  Pure.
 
 - `envelope`: the response object around the output
 - `growing`, `items`: the items of the output as they grow

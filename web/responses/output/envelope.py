@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 
 class Status(enum.StrEnum):
-    """Where a response is in its life, in OpenAI's words."""
+    """Status of a response in its life, in OpenAI's words."""
 
     QUEUED = "queued"
     IN_PROGRESS = "in_progress"
@@ -35,7 +35,7 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a response ended.
+    """End of a response.
 
     Attributes:
         status: one of the last four.
@@ -66,7 +66,7 @@ def failure(problem: Problem) -> Ending:
 
 @dataclass(frozen=True, slots=True)
 class ResponseOptions:
-    """How one request is to be answered.
+    """Options of one request for its answer.
 
     Attributes:
         id: of the response, and of the engine's request.

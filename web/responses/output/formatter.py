@@ -58,7 +58,7 @@ class ResponseFormatter(Formatter):
 
     @property
     def finished(self) -> bool:
-        """Whether the output is whole; then only `closing` is left to write."""
+        """Return whether the output is whole; then only `closing` is left to write."""
         ending = self.events.ending
         return ending is not None and ending.status is not Status.FAILED
 
@@ -103,7 +103,7 @@ class ResponseFormatter(Formatter):
 
     @property
     def is_whole(self) -> bool:
-        """It always holds the whole."""
+        """Return true: it always holds the whole."""
         return True
 
     def came_out(self, answer: Json | SelfEncoding) -> None:

@@ -116,7 +116,7 @@ class MessageOutput(SaidOutput):
 
 
 class ReasoningOutput(SaidOutput):
-    """What the model thought, which is shown as it is: there is no summary."""
+    """Thoughts of the model, which are shown as they are: there is no summary."""
 
     event = "reasoning_text"
 

@@ -1,4 +1,4 @@
-"""What outlives a request for a response.
+"""State that outlives a request for a response.
 
 - `archive`: responses as stored objects
 - `conversations`: items that responses begin from and add to

@@ -1,4 +1,4 @@
-"""What is done when a response has ended, before its last event is told."""
+"""Work at the end of a response, before its last event is told."""
 
 from __future__ import annotations
 

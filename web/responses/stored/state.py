@@ -1,4 +1,4 @@
-"""What outlives a client: the stored answers, and the requests that run without one."""
+"""State that outlives a client: the stored answers, and the requests that run without one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEEP_ALIVE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What is stored, and what runs without a client.
+    """State of what is stored, and of what runs without a client.
 
     Attributes:
         store: of objects of every kind.

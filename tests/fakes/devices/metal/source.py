@@ -1,4 +1,4 @@
-"""What a Metal source says of its kernels, and what may be handed to them.
+"""Declarations of a Metal source's kernels, and what may be handed to them.
 
 A kernel's parameters are pointers into the device's memory, numbers, and what a thread knows of itself; the first two
 are arguments of the launch, in that order.
@@ -24,7 +24,7 @@ _OWN = re.compile(r"(\w+) (\w+) \[\[(\w+)\]\]")
 
 
 class Kind(StrEnum):
-    """What a parameter is."""
+    """Kind of a parameter."""
 
     POINTER = "pointer"
     NUMBER = "number"
@@ -50,7 +50,7 @@ class Kernel:
 
     @property
     def arguments(self) -> tuple[Parameter, ...]:
-        """Those parameters that a launch gives."""
+        """Parameters that a launch gives."""
         return tuple(parameter for parameter in self.parameters if parameter.kind != Kind.OWN)
 
     def check(

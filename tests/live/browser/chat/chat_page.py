@@ -117,7 +117,7 @@ class ChatPage:
         return self.figures()
 
     def figures(self) -> str:
-        """What the last answer took."""
+        """Return what the last answer took."""
         return self.answer.locator(".figures").inner_text()
 
     def text(self) -> str:

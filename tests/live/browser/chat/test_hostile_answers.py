@@ -100,7 +100,7 @@ NOTHING: Json = {"found": [], "hurt": None, "hidden": False}
 
 
 def harm(chat: ChatPage) -> Json:
-    """What the answers that are shown have done."""
+    """Return what the answers that are shown have done."""
     for place in range(chat.page.locator(".answer a[href]").count()):  # as one who points at everything
         chat.page.locator(".answer a[href]").nth(place).hover()
     chat.page.evaluate("() => new Promise(requestAnimationFrame)")
@@ -109,7 +109,7 @@ def harm(chat: ChatPage) -> Json:
 
 
 def outside(chat: ChatPage, server: Server) -> list[str]:
-    """What was asked of others than the server."""
+    """Return what was asked of others than the server."""
     return [url for url in chat.watched.asked if not url.startswith((server.url, "data:", "blob:"))]
 
 

@@ -1,4 +1,4 @@
-"""What the browser keeps: conversations outlive a reload, go into a file and come back, and are found and deleted."""
+"""Conversations in the browser: they outlive a reload, go into a file and come back, and are found and deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is rendered, and how often: a long answer must not hold up the page."""
+"""Rendering, and how often: a long answer must not hold up the page."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ASKED: Any = {"model": "any-name", "max_output_tokens": 5, "extra_body": ENDLESS
 
 
 def texts(client: openai.OpenAI, conversation_id: str) -> list[str]:
-    """What was said in a conversation, over pages of two."""
+    """Return what was said in a conversation, over pages of two."""
     said = []
     for item in client.conversations.items.list(conversation_id, order="asc", limit=2):
         assert item.type == "message"

@@ -1,4 +1,4 @@
-"""What the `openai` client adds to plain requests: parsed answers, tasks, timeouts."""
+"""Additions of the `openai` client to plain requests: parsed answers, tasks, timeouts."""
 
 from __future__ import annotations
 

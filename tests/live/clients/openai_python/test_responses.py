@@ -84,7 +84,7 @@ def test_log_probabilities(client: openai.OpenAI) -> None:
 
 
 class Answer(pydantic.BaseModel):
-    """What a model without a mind of its own is made to say."""
+    """Answer that a model without a mind of its own is made to give."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
     yes: bool

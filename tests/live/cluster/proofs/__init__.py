@@ -1,4 +1,4 @@
-"""What is promised at the front door, tried many times; counted by what clients get, and by the workers' receipts.
+"""Proofs of what is promised at the front door, tried many times; counted by clients' answers and workers' receipts.
 
     python -m tests.live.cluster closes --closes 1000
     python -m tests.live.cluster storm --seconds 10 --rate 100

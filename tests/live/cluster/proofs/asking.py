@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Answer:
-    """What has come so far; times are `time.perf_counter`'s.
+    """Parts of an answer that have come so far; times are `time.perf_counter`'s.
 
     Attributes:
         id: the request's, as the workers know it.
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def said(self) -> tuple[dict[int, str], dict[int, str]]:
-        """What has to be the same whenever the same is asked."""
+        """Return what has to be the same whenever the same is asked."""
         return dict(self.texts), self.finished
 
     @property

@@ -44,7 +44,7 @@ PHASES = {"queued", "prefill", "draft", "decode"}  # a step that verifies is met
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """Who will hang up.
+    """Client that will hang up.
 
     Attributes:
         body: what it asks.
@@ -70,7 +70,7 @@ class Closed:
 
 @dataclass(slots=True)
 class Report:
-    """What the closes came to."""
+    """Result of the closes."""
 
     closed: int = 0
     unseen: int = 0

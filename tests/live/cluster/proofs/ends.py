@@ -34,7 +34,7 @@ State: TypeAlias = "Callable[[Parts, ExitStack], None]"
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How one process ended.
+    """End of one process.
 
     Attributes:
         who: ended.

@@ -1,4 +1,4 @@
-"""What the workers show of what happened: receipts, lines of the log, and what is leased."""
+"""Evidence of the workers: receipts, lines of the log, and what is leased."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def receipts_of(workers: Iterable[ForkedWorker]) -> dict[str, list[Json]]:
 
 
 def endings(folder: Path) -> dict[str, list[Json]]:
-    """What the workers' logs say of each request that ended there, by request; of workers that are gone as well."""
+    """Return what the workers' logs say of each request that ended there, by request; of those that are gone, too."""
     found: dict[str, list[Json]] = defaultdict(list)
     for path in folder.glob("server-*.log"):
         for line in path.read_text(encoding="utf-8").splitlines():

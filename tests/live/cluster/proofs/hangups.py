@@ -37,7 +37,7 @@ WORDS = ("def", "return", "for name in names:", "import os", "x = 1", "class Tre
 
 @dataclass(slots=True)
 class Report:
-    """What the hang-ups came to.
+    """Result of the hang-ups.
 
     Attributes:
         closed: by the moment of the hang-up.
@@ -78,7 +78,7 @@ class Report:
 
 
 class Watch:
-    """What the workers of one cluster have, beside what its clients still want.
+    """Watch over what the workers of one cluster have, beside what its clients still want.
 
     Args:
         cluster: running.

@@ -34,7 +34,7 @@ class Kill:
 
 @dataclass(slots=True)
 class Report:
-    """What the kills came to.
+    """Result of the kills.
 
     Attributes:
         kills: all of them.

@@ -63,7 +63,7 @@ def streamed(body: Json) -> Json:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it all.
+    """Result of the load.
 
     Attributes:
         answers: all that ended, with the kind of each.
@@ -81,7 +81,7 @@ class Outcome:
 
     @property
     def faults(self) -> list[str]:
-        """What must not be."""
+        """Return what must not be."""
         failed = [f"{kind.name} {answer.id}: {answer.status}, {answer.error}" for kind, answer in self.failed]
         return failed + [f"{kind.name} {answer.id} says {answer.said}" for kind, answer in self.wrong]
 
@@ -166,6 +166,6 @@ SEND_AGAIN = {("503", "service_unavailable"), ("504", "timeout_error"), ("504", 
 
 
 def says_to_send_again(answer: Answer) -> bool:
-    """Whether an error is of a kind that invites to do so."""
+    """Return whether an error is of a kind that invites to do so."""
     error = answer.error or {}
     return (str(error.get("code")), str(error.get("type")).lower().replace(" ", "_")) in SEND_AGAIN

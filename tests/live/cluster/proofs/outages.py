@@ -1,4 +1,4 @@
-"""What goes on under load while workers are rolled or frozen, a front door is killed, or discovery is away."""
+"""Load that goes on while workers are rolled or frozen, a front door is killed, or discovery is away."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAGS = ("--slots", "4", "--log-format", "json")
 
 @dataclass(slots=True)
 class Report:
-    """What an outage came to.
+    """Result of an outage.
 
     Attributes:
         what: happened.

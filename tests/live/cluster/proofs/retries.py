@@ -1,4 +1,4 @@
-"""Who hung up and asks again finds what was committed, under a steady load; with each of the routers."""
+"""Retries after hang-ups find what was committed, under a steady load; with each of the routers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Retry:
 
 @dataclass(slots=True)
 class Report:
-    """What the retries found.
+    """Result of the retries.
 
     Attributes:
         router: of the front door, and whether there were sessions.

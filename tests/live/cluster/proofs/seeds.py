@@ -162,7 +162,7 @@ def seed_4() -> str:
 
 
 def seed_5() -> str:
-    """What a slot holds, and what is said of it, stay the same while slots are used again."""
+    """Return what a slot holds, and what is said of it, stay the same while slots are used again."""
     shared, tail = "def f(x):\n    return x + 1\n" * 60, "print(f(2))\n"
     talks = [shared + tail, shared, OTHER * 3, shared + tail * 2, "ping", shared + "x" + tail, OTHER * 2, shared]
     with one_worker(*FIXED, "--kv-ram", "0") as (parts, worker):

@@ -56,7 +56,7 @@ async def close_held(parts: Parts, slots: int) -> list[str]:
 
 
 def body(worker: ForkedWorker, number: int) -> Json:
-    """What is asked of one worker."""
+    """Return what is asked of one worker."""
     text = f"# {worker.worker_id} {number}\n" + "x = 1\n" * WORDS
     return streamed(chat(text, 3000, nvext={"backend_instance_id": int(worker.worker_id, 16)}))
 

@@ -35,7 +35,7 @@ def parts(running: Parts) -> Parts:
 
 
 def undisturbed(parts: Parts, play: Callable[[], Awaitable[T]]) -> T:
-    """What a proof comes to in which no worker was forgotten."""
+    """Return what a proof comes to in which no worker was forgotten."""
     while True:
         before = parts.forgotten()
         try:

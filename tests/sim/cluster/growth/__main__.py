@@ -1,4 +1,4 @@
-"""What a cluster of many workers sends: python -m tests.sim.cluster.growth --workers 10 100 1000 --doors 2."""
+"""Traffic of a cluster of many workers: python -m tests.sim.cluster.growth --workers 10 100 1000 --doors 2."""
 
 from __future__ import annotations
 

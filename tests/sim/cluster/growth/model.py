@@ -30,7 +30,7 @@ RENEWALS = 3  # of a lease while it lasts
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is asked of each worker, in a second.
+    """Load of each worker, in a second.
 
     Attributes:
         requests: that come.
@@ -70,7 +70,7 @@ class Sizes:
 
 @dataclass(slots=True)
 class Counted:
-    """What was sent.
+    """Counts of what was sent.
 
     Attributes:
         messages, size: how many, and their bytes, by what they were for; of a list the questions alone.

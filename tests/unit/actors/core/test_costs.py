@@ -1,4 +1,4 @@
-"""What steps cost, learnt from machines whose costs are known."""
+"""Costs of steps, learnt from machines whose costs are known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def measured(steps: list[tuple[int, float]]) -> StepCostModel:
 
 
 def at(costs: StepCostModel, rows: int, chunk: int = 0, depth: float = 0) -> float:
-    """What it foresees, which must be something."""
+    """Return what it foresees, which must be something."""
     seconds = costs.seconds(rows, chunk, depth)
     assert seconds is not None
     return seconds

@@ -1,4 +1,4 @@
-"""What an observer is told, and what it costs: nothing where nobody listens, and no request where one raises."""
+"""Observers: what they are told, and what that costs: nothing where nobody listens, and no request where one raises."""
 
 from __future__ import annotations
 

@@ -196,7 +196,7 @@ def test_a_session_that_begins_anew_displaces_its_own_sequence_and_no_other_s() 
 
 
 def cost_of(table: SlotTable, slot: SlotView, prompt: TokenChain, session: Session | None) -> tuple[bool, float, int]:
-    """What a slot, the last of which was granted last, would cost."""
+    """Return what a slot, the last of which was granted last, would cost."""
     idle = len(table) - 1 - slot.id
     usable = slot.tokens.shared_with(prompt)
     own = {0: BLUE, 1: RED}[slot.id]

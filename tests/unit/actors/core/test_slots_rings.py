@@ -34,7 +34,7 @@ def table_with(length: int, slots: int = 1) -> tuple[SlotTable, SlotView]:
 
 
 def granted(table: SlotTable, prompt: list[int]) -> int:
-    """How much of a prompt is there, in the slot that is granted to it."""
+    """Return how much of a prompt is there, in the slot that is granted to it."""
     slot = table.grant(B, TokenChain(ROOT, prompt))
     assert slot is not None
     table.check_integrity()

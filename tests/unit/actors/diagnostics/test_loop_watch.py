@@ -1,4 +1,4 @@
-"""Who held the event loop: judged by invented clocks, and seen on a loop that is really held."""
+"""Holds of the event loop: judged by invented clocks, and seen on a loop that is really held."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Bench:
 
     @property
     def holds(self) -> list[LoopHold]:
-        """What the watch has noted."""
+        """Return what the watch has noted."""
         return list(self.watch.statistics().latest)
 
 
 class Sleeper:
-    """What of a task the watch looks at."""
+    """Task, as far as the watch looks at it."""
 
     name = "a.task"
 

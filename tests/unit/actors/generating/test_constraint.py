@@ -1,4 +1,4 @@
-"""What a grammar allows an output: one mask for each place, and an end to what could not be computed."""
+"""Constraint of an output by a grammar: one mask for each place, and an end to what could not be computed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Counting:
         return (1 << (len(self.output) + len(token_ids))).to_bytes(4, "little")
 
     def is_complete_after(self, token_ids: Sequence[int] = ()) -> bool:
-        """Whether there are three."""
+        """Return whether there are three."""
         return len(self.output) + len(token_ids) == 3
 
     def count_valid(self, token_ids: Sequence[int]) -> int:

@@ -38,7 +38,7 @@ def best_speed(machine: Machine, rate: float) -> float:
 
 
 def next_of(length: DraftLength, machine: Machine, others: int = 0, behind: int = 0) -> int:
-    """What it drafts next on a machine that it knows."""
+    """Return what it drafts next on a machine that it knows."""
     return length.next(machine.costs.target, machine.drafter, others, behind)
 
 

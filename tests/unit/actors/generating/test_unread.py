@@ -1,4 +1,4 @@
-"""What waits for readers: the backlogs, the rule by which a reader is cut, and what that means for its request."""
+"""Unread tokens: the backlogs, the rule by which a reader is cut, and what that means for its request."""
 
 from __future__ import annotations
 

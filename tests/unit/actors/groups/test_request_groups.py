@@ -1,4 +1,4 @@
-"""Who is in which group, without an engine."""
+"""Groups and who is in them, without an engine."""
 
 from contextlib import ExitStack
 

@@ -60,7 +60,7 @@ async def hanging(
 
 
 async def seconds_of(sim: KVSimulation, name: str, tokens: list[int], *, cached: int) -> float:
-    """How long a client takes who finds so many tokens cached."""
+    """Return how long a client takes who finds so many tokens cached."""
     started = trio.current_time()
     story = await sim.client(ask(name, tokens, max_tokens=3))
     assert story.finished().cached_tokens == cached

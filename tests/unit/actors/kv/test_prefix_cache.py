@@ -1,4 +1,4 @@
-"""Which blocks exist, and what is fetched, invalidated and audited: the prefix cache alone, without an engine."""
+"""Prefix cache alone, without an engine: which blocks exist, and what is fetched, invalidated and audited."""
 
 from __future__ import annotations
 

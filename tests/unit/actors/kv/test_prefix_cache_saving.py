@@ -1,4 +1,4 @@
-"""Which blocks have yet to be kept, and what becomes of those that the disk refuses: the prefix cache alone."""
+"""Prefix cache alone: which blocks have yet to be kept, and what becomes of those that the disk refuses."""
 
 from __future__ import annotations
 

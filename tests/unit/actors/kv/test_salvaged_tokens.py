@@ -1,4 +1,4 @@
-"""What cancelled generations leave, and who is served it: by content, and each token once."""
+"""Salvaged tokens: what cancelled generations leave, and who is served it: by content, and each token once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def chain(*tokens: int, root: bytes = ROOT) -> TokenChain:
 
 
 def left(tokens: TokenChain, *ranges: tuple[int, int]) -> SalvagedTokens:
-    """What a generation has left that computed these parts of a sequence."""
+    """Return what a generation has left that computed these parts of a sequence."""
     salvaged = SalvagedTokens(TaskOwner())
     salvaged.leave(tokens, ranges)
     return salvaged

@@ -111,7 +111,7 @@ LIMITS = ChunkLimits(fixed=None, step_seconds=0.05)
 
 
 def decoded(machine: LinearMachine, rows: int = 3) -> StepCostModel:
-    """What is known after steps of decode rows only."""
+    """Return what is known after steps of decode rows only."""
     costs = StepCostModel()
     for _ in range(8):
         costs.observe(rows, 0, 0, machine.seconds(rows, 0))

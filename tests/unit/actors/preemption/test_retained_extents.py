@@ -1,4 +1,4 @@
-"""Where the KV of those who are preempted stays: who has which retained extent, and what is exchanged for it."""
+"""Retained extents: who of those who are preempted has which, and what is exchanged for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ A, B, C = ("a", 0), ("b", 0), ("c", 0)
 
 
 class Seen(Observer):
-    """What was exchanged."""
+    """Record of what was exchanged."""
 
     def __init__(self) -> None:
         self.pairs: list[tuple[int, int]] = []

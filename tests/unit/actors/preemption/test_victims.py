@@ -1,4 +1,4 @@
-"""Who leaves its slot to whom: pure functions of what is there."""
+"""Victims: who leaves its slot to whom: pure functions of what is there."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class World:
         return HoldRecord(ticket, slot, life, self.owner, self.table.grants)
 
     def chosen(self, priority: int, slots: int, before: int = 100) -> Sequence[str]:
-        """Who goes for one of a priority that needs so many slots."""
+        """Return who goes for one of a priority that needs so many slots."""
 
         def is_enough(freed: Collection[int]) -> bool:
             return len(freed) >= slots

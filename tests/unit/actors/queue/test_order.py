@@ -1,4 +1,4 @@
-"""Who of those who wait is next: classes, shares inside them, and ageing across them."""
+"""Order of those who wait: classes, shares inside them, and ageing across them."""
 
 from __future__ import annotations
 

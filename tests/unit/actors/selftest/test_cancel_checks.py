@@ -1,4 +1,4 @@
-"""What the self-test's checks of cancels notice."""
+"""Findings of the self-test's checks of cancels."""
 
 from __future__ import annotations
 

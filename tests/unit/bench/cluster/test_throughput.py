@@ -1,4 +1,4 @@
-"""What is taken for a measure of a front door, without a cluster."""
+"""Measures of a front door, without a cluster."""
 
 from __future__ import annotations
 

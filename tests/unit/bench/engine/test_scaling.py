@@ -1,4 +1,4 @@
-"""How the time of a chunk grows with what lies before it."""
+"""Growth of a chunk's time with what lies before it."""
 
 from __future__ import annotations
 

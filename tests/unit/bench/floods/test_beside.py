@@ -1,4 +1,4 @@
-"""What is told of a neighbour beside a flood."""
+"""Figures of a neighbour beside a flood."""
 
 from __future__ import annotations
 

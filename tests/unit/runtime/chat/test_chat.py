@@ -1,4 +1,4 @@
-"""How the model that comes with cede converses, from its files."""
+"""Conversations of the model that comes with cede, from its files."""
 
 from __future__ import annotations
 

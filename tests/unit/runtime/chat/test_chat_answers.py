@@ -1,4 +1,4 @@
-"""What an answer must be, beside what a model thinks and calls: matched by the grammar that the prompt comes with."""
+"""Grammar of an answer, beside what a model thinks and calls: that which the prompt comes with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model thinks before it answers: found, chosen and bounded."""
+"""Thoughts of a model before it answers: found, chosen and bounded."""
 
 from __future__ import annotations
 

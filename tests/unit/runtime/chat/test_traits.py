@@ -1,4 +1,4 @@
-"""What a template reads, found by rendering small chats."""
+"""Traits of a template, found by rendering small chats."""
 
 from __future__ import annotations
 

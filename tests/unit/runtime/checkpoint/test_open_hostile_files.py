@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
-    """What became of each kind of file, in a process whose time and memory are bounded."""
+    """Return what became of each kind of file, in a process whose time and memory are bounded."""
     command = [sys.executable, "-m", "tests.unit.runtime.checkpoint.hostile_files", str(tmp_path_factory.mktemp("m"))]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr[-2000:]

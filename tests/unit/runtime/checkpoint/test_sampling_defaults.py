@@ -1,4 +1,4 @@
-"""What a request that says nothing samples by: the model's recommendation, llama-server's, or OpenAI's."""
+"""Sampling of a request that says nothing: the model's recommendation, llama-server's, or OpenAI's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where layers can be recorded, and where the log says why not."""
+"""Capture of layers: where they can be recorded, and where the log says why not."""
 
 from __future__ import annotations
 

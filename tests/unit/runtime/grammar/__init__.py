@@ -1,1 +1,1 @@
-"""What an output must be, and which tokens may come next."""
+"""Grammars: what an output must be, and which tokens may come next."""

@@ -37,7 +37,7 @@ def ids(text: str) -> list[int]:
 
 
 def spoken(name: str, wanted: str) -> str:
-    """What a model says that wants to say this, and goes on where it was where it had to say something else."""
+    """Return what a model says that wants to say this, and goes on where it was where it had to say something else."""
     matcher, said, rest = CONSTRAIN(MATCHERS[name]).matcher(), [], wanted
     while rest:
         (own, *_), forced = ids(rest), matcher.forced()

@@ -1,4 +1,4 @@
-"""What is compiled, and what is refused by name."""
+"""Compiler: what is compiled, and what is refused by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def compiler() -> GrammarCompiler:
 
 
 def accepts(compiler: GrammarCompiler, grammar: Grammar, text: str) -> bool:
-    """Whether the text is a whole output, or at least might end there."""
+    """Return whether the text is a whole output, or at least might end there."""
     matcher = compiler.compile(grammar).matcher()
     tokens = Tokenizer(byte_level()).encode(text, add_special_tokens=False)
     return matcher.count_valid([*tokens, END]) == len(tokens) + 1 or (

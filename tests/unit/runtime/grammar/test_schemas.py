@@ -1,4 +1,4 @@
-"""What the library would pass over in silence, said by name or otherwise; each case was an invalid output once."""
+"""Schemas that the library would pass over in silence, by name or otherwise; each case was an invalid output once."""
 
 from __future__ import annotations
 

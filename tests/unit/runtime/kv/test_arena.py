@@ -184,7 +184,7 @@ class ArenaMachine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_leaks(self) -> None:
-        """What is free, and what is taken, are all there is."""
+        """Check that what is free, and what is taken, are all there is."""
         taken = set[int]()
         for owner in self.needed:
             for extent in (self.arena.extent(owner), self.arena.target(owner)):

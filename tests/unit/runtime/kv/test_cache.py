@@ -1,4 +1,4 @@
-"""Where kernels find the rows of a sequence: where its views are."""
+"""Rows of a sequence: kernels find them where its views are."""
 
 from __future__ import annotations
 

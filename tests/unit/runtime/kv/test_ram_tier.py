@@ -20,7 +20,7 @@ SIZE = make_block(0).nbytes
 
 
 def kept(tier: RamTier, blocks: list[Block]) -> list[int]:
-    """Which of the blocks are there, by their place."""
+    """Return which of the blocks are there, by their place."""
     return [place for place, block in enumerate(blocks) if block.key in tier]
 
 

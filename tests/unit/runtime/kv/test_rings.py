@@ -1,4 +1,4 @@
-"""What is said of rings, against rings that are written row by row."""
+"""Rings, against rings that are written row by row."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class WrittenRing:
             self.positions[position % len(self.positions)] = position
 
     def has(self, start: int, end: int) -> bool:
-        """Whether the rows of all these positions are there."""
+        """Return whether the rows of all these positions are there."""
         return all(self.positions[position % len(self.positions)] == position for position in range(start, end))
 
 
 def can_go_on(layers: list[tuple[int, WrittenRing]], length: int) -> bool:
-    """Whether the row at `length` finds all that it sees, in every layer."""
+    """Return whether the row at `length` finds all that it sees, in every layer."""
     return all(ring.has(max(0, length - window + 1), length) for window, ring in layers)
 
 

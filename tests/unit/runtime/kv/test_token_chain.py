@@ -76,7 +76,7 @@ def test_the_keys_are_always_those_of_the_tokens(changes: list[tuple[bool, int]]
 
 
 def cost_of(call: Callable[[], T]) -> tuple[T, int, int]:
-    """What a call returns, how many lines of `TokenChain` it runs, and how many bytes of memory it takes for a time."""
+    """Return what a call returns, how many lines of `TokenChain` it runs, and its bytes of memory at their most."""
     lines = 0
 
     def count(frame: FrameType, event: str, _argument: object) -> TraceFunction | None:

@@ -1,4 +1,4 @@
-"""Who drafts: the choice, the refusals, what it takes, and draft models whose matrices are of another size."""
+"""Drafters: the choice, the refusals, what they take, and draft models whose matrices are of another size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What computes few rows, and where nothing computes all of them deterministically."""
+"""Computation of few rows, and where nothing computes all of them deterministically."""
 
 from __future__ import annotations
 

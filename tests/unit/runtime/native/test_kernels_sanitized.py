@@ -1,4 +1,4 @@
-"""What the sanitizers say of the kernels, on one thread and on several; their results are the same bits."""
+"""Reports of the sanitizers on the kernels, on one thread and on several; their results are the same bits."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def tokens(result: StepResult) -> list[list[int]]:
 
 
 def goes_on(model: Transformer, result: StepResult, rows: Sequence[Segment]) -> list[list[int]]:
-    """What comes after a burst, in a step of its own."""
+    """Return what comes after a burst, in a step of its own."""
     following = [
         replace(
             row,

@@ -155,7 +155,7 @@ def test_a_row_that_was_never_written_is_noticed(subject: Subject, sampled: bool
 
 
 def _errors(model: Transformer, text: list[int], exact: torch.Tensor) -> torch.Tensor:
-    """How far the log-probabilities after some prefixes of `text` are from `exact`, over their 20 likeliest tokens."""
+    """Return how far the log-probabilities after prefixes of `text` are from `exact`, over its 20 likeliest tokens."""
     errors = []
     for end in range(20, len(text), 20):
         (token,) = run(model, [Segment(0, 0, text[:end], sample=greedy(end, logprobs=20))]).segments[0].tokens

@@ -51,7 +51,7 @@ def model(subject: Subject) -> Transformer:
 
 
 def solo(folder: Path, prompt: list[int]) -> list[int]:
-    """What follows a prompt where every layer keeps all positions."""
+    """Return what follows a prompt where every layer keeps all positions."""
     plain = open_transformer(folder)
     assert plain.kv.rings is None
     return generate(plain, [Running(0, prompt)], TOKENS)[0]

@@ -42,7 +42,7 @@ NUMBERS = 5000
 def shares(
     draws: NativeDraws, logits: torch.Tensor, params: SamplingParams, monkeypatch: pytest.MonkeyPatch
 ) -> torch.Tensor:
-    """How often each token of one row is drawn, `[vocab]`, by numbers that are evenly spaced."""
+    """Return how often each token of one row is drawn, `[vocab]`, by numbers that are evenly spaced."""
     monkeypatch.setattr(tokens, "uniform", lambda seed, position, stream: (position + 0.5) / NUMBERS)
     specs = [SampleSpec(replace(params, seed=0), position, 0) for position in range(NUMBERS)]
     drawn = draws.draw(logits.expand(NUMBERS, -1), specs)

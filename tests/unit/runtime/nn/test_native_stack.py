@@ -50,7 +50,7 @@ def _model(settings: dict[str, Any], kernels: Kernels) -> Transformer:
 
 
 def _calls(model: Transformer, segments: list[Segment]) -> list[int]:
-    """How many layers each call of a step runs; 0 where one is run by itself."""
+    """Return how many layers each call of a step runs; 0 where one is run by itself."""
     batch, calls, index = model.begin(segments), list[int](), 0
     while index < model.num_layers:
         calls.append(len(model.run_layers(batch, index)))

@@ -41,12 +41,12 @@ class Stored:
 
     @property
     def file(self) -> str:
-        """Its file's name."""
+        """File's name."""
         return "model"
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the weight."""
+        """Shape of the weight."""
         return tuple(self.weight.shape)
 
     @property
@@ -56,7 +56,7 @@ class Stored:
 
     @property
     def code_format(self) -> CodeFormat | None:
-        """That of the codes."""
+        """Format of the codes."""
         return None if self.own is None else self.own.format
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:

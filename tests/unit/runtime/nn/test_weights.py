@@ -84,7 +84,7 @@ def _mlps(layer: DecoderLayer) -> list[tuple[str, GatedMlp]]:
 
 
 def _source(folder: Path) -> dict[str, Tensor]:
-    """What the files hold, under canonical names."""
+    """Return what the files hold, under canonical names."""
     return {name: stored.expand() for name, stored in open_checkpoint(folder).tensors().items()}
 
 

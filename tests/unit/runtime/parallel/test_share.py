@@ -1,4 +1,4 @@
-"""How a model is divided: the shape of a share, and what is refused by name."""
+"""Shares of a model: the shape of one, and what is refused by name."""
 
 from __future__ import annotations
 

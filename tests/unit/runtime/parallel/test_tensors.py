@@ -101,7 +101,7 @@ class Coded:
 
     @property
     def code_format(self) -> CodeFormat | None:
-        """That of the codes."""
+        """Format of the codes."""
         return self.data.format
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:

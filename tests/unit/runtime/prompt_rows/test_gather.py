@@ -46,7 +46,7 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def read(
     model: Transformer, prompt: Sequence[int], outputs: PromptOutputs, cut: Sequence[int], slot: int = 0
 ) -> list[RowsGiven]:
-    """What each chunk of a prompt gives that is read alone."""
+    """Return what each chunk of a prompt gives that is read alone."""
     given, start = [], 0
     for rows in cut:
         wanted = outputs.of_rows(prompt[start:], rows)

@@ -38,7 +38,7 @@ def ids_of(drawn: Sequence[SampledRow]) -> list[int]:
 
 
 def proposals_of(logits: torch.Tensor, specs: Sequence[SampleSpec]) -> list[DraftToken]:
-    """What a draft model with these logits proposes, to be verified by rejection sampling."""
+    """Return what a draft model with these logits proposes, to be verified by rejection sampling."""
     drawn = sample(logits, [replace(spec, for_rejection=True) for spec in specs])
     return [DraftToken(one.token.token_id, one.token.distribution) for one in drawn]
 
@@ -47,7 +47,7 @@ weights = st.lists(st.sampled_from([0.0, 0.0, 1e-45, 1e-30, 1e-7, 0.1, 0.1, 1.0,
 
 
 def exact(logits: torch.Tensor, params: SamplingParams) -> list[float]:
-    """What one row of logits is drawn from."""
+    """Return what one row of logits is drawn from."""
     biased = logits.flatten().tolist()
     for token_id, bias in params.logit_bias:
         biased[token_id] += bias

@@ -1,4 +1,4 @@
-"""Which drafts are accepted, and what is drawn after them: equality where equality is promised."""
+"""Acceptance of drafts, and what is drawn after them: equality where equality is promised."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def _joint(texts: Sequence[Sequence[int]], params: SamplingParams) -> tuple[floa
 
 
 def _expected(k: int, params: SamplingParams, draft: Callable[[int], list[float]]) -> float:
-    """How many of a round's k drafts are accepted: what is common to both, once, twice, and so on."""
+    """Return how many of a round's k drafts are accepted: what is common to both, once, twice, and so on."""
     reached = [1.0] + [0.0] * (WORDS - 1)
     total = 0.0
     for _ in range(k):
@@ -134,7 +134,7 @@ TEXTS: list[tuple[int, int, dict[str, Any]]] = [
 
 
 def _about(writer: Writer, expected: float) -> bool:
-    """Whether as many drafts as expected were accepted in the first round; their number varies by k / 2 at most."""
+    """Return whether as many drafts as expected were accepted in the first round; they vary by k / 2 at most."""
     return abs(writer.accepted_first - STREAMS * expected) <= 4 * writer.k / 2 * math.sqrt(STREAMS)
 
 

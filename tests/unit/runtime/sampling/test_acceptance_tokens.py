@@ -47,7 +47,7 @@ def _near(count: int, trials: int, chance: float) -> bool:
 
 
 def _specs(params: SamplingParams) -> list[SampleSpec]:
-    """How the token at each of so many positions is drawn."""
+    """Return how the token at each of so many positions is drawn."""
     return [spec_of(params, position) for position in range(DRAWS)]
 
 

@@ -1,4 +1,4 @@
-"""What is sent for the sampler: what rows ask for, and nothing for those that ask for nothing."""
+"""Batch for the sampler: what rows ask for, and nothing for those that ask for nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHOLE = SamplingParams(seed=1)
 
 
 def _asked(spec: SampleSpec, draft: DraftToken | None = None) -> list[str]:
-    """What two rows ask for, of which one is greedy and asks for nothing."""
+    """Return what two rows ask for, of which one is greedy and asks for nothing."""
     batch = sent([SampleSpec(GREEDY, 9, 0), spec], [None, draft])
     names = [field.name for field in fields(batch) if field.name not in ("specs", "drafts")]
     return [name for name in names if getattr(batch, name) is not None]

@@ -1,4 +1,4 @@
-"""How often each token is drawn, against statistics that a wrong sampler fails."""
+"""Frequency of each token that is drawn, against statistics that a wrong sampler fails."""
 
 from __future__ import annotations
 

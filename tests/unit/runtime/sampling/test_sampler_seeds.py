@@ -30,7 +30,7 @@ def test_seed_and_position_determine_the_token() -> None:
 
 
 def _fits(counts: Counter[int]) -> bool:
-    """Whether a hundred equally likely things came equally often."""
+    """Return whether a hundred equally likely things came equally often."""
     statistic, limit = chi_square(counts, [1 / 100] * 100)
     return statistic < limit
 

@@ -1,4 +1,4 @@
-"""What the machine is, in words."""
+"""Machine, in words."""
 
 from __future__ import annotations
 

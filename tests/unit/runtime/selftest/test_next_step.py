@@ -1,4 +1,4 @@
-"""What the self-test says of steps that begin ahead."""
+"""Findings of the self-test about steps that begin ahead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the self-test's comparison with the CPU notices."""
+"""Findings of the self-test's comparison with the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the self-test says of the kernels for attention of single rows, and that its other checks go through them."""
+"""Findings of the self-test about the kernels for attention of single rows; its other checks go through them."""
 
 from __future__ import annotations
 

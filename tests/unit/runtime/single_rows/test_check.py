@@ -1,4 +1,4 @@
-"""What the comparison of kernels with PyTorch's operations passes, and what it notices."""
+"""Comparison of kernels with PyTorch's operations: what it passes, and what it notices."""
 
 from __future__ import annotations
 

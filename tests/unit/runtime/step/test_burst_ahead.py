@@ -66,7 +66,7 @@ class Ahead(RecordingModel):
 
     @property
     def order(self) -> list[str]:
-        """What was called, but for layers."""
+        """Return what was called, but for layers."""
         return [name for name, _ in self.calls if not name.startswith("layer")]
 
 

@@ -1,4 +1,4 @@
-"""Which device and dtype, how much memory, and that the host never runs far ahead of a device that queues."""
+"""Device and dtype, how much memory, and that the host never runs far ahead of a device that queues."""
 
 from __future__ import annotations
 

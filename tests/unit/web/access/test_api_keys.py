@@ -1,4 +1,4 @@
-"""Which key a client has sent, and whose it is."""
+"""API keys: which a client has sent, and whose it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keys may take: never more than their limits, and nothing is kept by who has gone."""
+"""Usage of keys: never more than their limits, and nothing is kept by who has gone."""
 
 from __future__ import annotations
 

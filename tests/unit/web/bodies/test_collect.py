@@ -1,4 +1,4 @@
-"""How a request's events become one object: to the end, the first failure, or the cut of its reader."""
+"""Collection of a request's events into one object: to the end, the first failure, or the cut of its reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the front door is told of a model."""
+"""Card of a model, as the front door is told it."""
 
 from __future__ import annotations
 

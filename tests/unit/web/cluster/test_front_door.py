@@ -1,4 +1,4 @@
-"""Where Dynamo's server listens."""
+"""Address where Dynamo's server listens."""
 
 from __future__ import annotations
 

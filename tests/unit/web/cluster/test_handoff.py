@@ -135,7 +135,7 @@ class Numbers:
             self.ended.set()
 
     async def generate(self, nursery: trio.Nursery) -> AsyncIterator[int | None]:
-        """What Dynamo drives."""
+        """Yield what Dynamo drives."""
         try:
             with handing_over(nursery, Context(), self.run) as pieces:
                 while True:

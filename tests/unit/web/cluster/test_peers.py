@@ -105,7 +105,7 @@ def test_a_worker_answers_once() -> None:
 
 
 def worker(nursery: trio.Nursery) -> Callable[..., AsyncIterator[Any]]:
-    """What Dynamo calls."""
+    """Return what Dynamo calls."""
     engine = as_engine(FakeEngine())
     return answers(nursery, Desk(engine, Succession()), Teller(Feed(engine), nursery))
 
@@ -143,7 +143,7 @@ def test_a_worker_tells_nothing_more_once_another_thread_has_dropped_what_it_tel
 
 
 class Ending:
-    """What ends a stream."""
+    """End of a stream."""
 
     def __init__(self) -> None:
         self.stopped = False

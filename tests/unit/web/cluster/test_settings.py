@@ -1,4 +1,4 @@
-"""What Dynamo is told by variables."""
+"""Settings of Dynamo by variables."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ NOT_A_COMMAND = "text"
 
 @pytest.fixture
 def packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is installed: a package that adds a command, and some that fail to."""
+    """Install a package that adds a command, and some that fail to."""
     values = {
         "hello": f"{__name__}:hello",
         "text": f"{__name__}:NOT_A_COMMAND",

@@ -1,4 +1,4 @@
-"""What `cede cluster` hands on to its children."""
+"""Options that `cede cluster` hands on to its children."""
 
 from __future__ import annotations
 

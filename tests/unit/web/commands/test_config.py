@@ -32,7 +32,7 @@ def show(*arguments: str, **variables: str) -> Result:
 
 
 def lines(result: Result) -> dict[str, tuple[str, str]]:
-    """What is said of each option, and where it was found."""
+    """Return what is said of each option, and where it was found."""
     assert result.exit_code == 0, result.output
     told = {}
     for line in result.output.splitlines():

@@ -54,7 +54,7 @@ def test_what_only_people_need_is_not_imported(module: str, names: tuple[str, ..
 
 
 def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
-    """How a command and all below it are called; what a package adds has a program of its own."""
+    """Yield how a command and all below it are called; what a package adds has a program of its own."""
     yield path
     if isinstance(command, click.Group):
         for name in command.commands:
@@ -138,7 +138,7 @@ sys.meta_path.insert(0, Showing())
 
 
 def environment_of_torch(then: str, **given: str) -> dict[str, str]:
-    """What it says where a program imports torch, if it said this at its start."""
+    """Return what it says where a program imports torch, if it said this at its start."""
     environment = {name: value for name, value in os.environ.items() if name not in TOLD} | given
     ended = subprocess.run(
         [sys.executable, "-c", SHOWING + then], capture_output=True, text=True, env=environment, cwd=ROOT

@@ -1,4 +1,4 @@
-"""What a hang-up means, in virtual time: how long a request goes on without readers, and what ends it."""
+"""Hang-ups, in virtual time: how long a request goes on without readers, and what ends it."""
 
 from __future__ import annotations
 

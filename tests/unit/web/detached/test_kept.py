@@ -1,4 +1,4 @@
-"""What an answer takes that is kept for clients who come back: what the bound on it counts, and no more."""
+"""Size of an answer that is kept for clients who come back: what the bound on it counts, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error is described as, and which errors the log has."""
+"""Descriptions of errors, and which errors the log has."""
 
 from __future__ import annotations
 

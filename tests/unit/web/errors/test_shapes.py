@@ -1,4 +1,4 @@
-"""Which API's shape an error gets."""
+"""Shapes of errors, by API."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the generation endpoints of all APIs share."""
+"""Common parts of the generation endpoints of all APIs."""

@@ -24,7 +24,7 @@ ASKED = chat(stream=True)
 
 
 def kept(formatter: Formatter) -> str | None:
-    """What is there to be stored."""
+    """Return what is there to be stored."""
     if not formatter.is_whole:
         return None
     said: str = json.loads(b"".join(iter_json(formatter.result())))["choices"][0]["message"]["content"]

@@ -1,4 +1,4 @@
-"""Which pages and names are served, which are refused before a body is read, and what browsers are told."""
+"""Policy for browsers: which pages and names are served, which are refused unread, and what browsers are told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a server listens: it has the address before it accepts anything, and says what is the matter with one."""
+"""Listeners: a server has its address before it accepts anything, and says what is the matter with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two formats make of records, hostile ones among them."""
+"""Formats of the log, of records of which some are hostile."""
 
 from __future__ import annotations
 

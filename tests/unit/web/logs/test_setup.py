@@ -1,4 +1,4 @@
-"""Which format is chosen, and with which colours."""
+"""Setup of the log: which format is chosen, and with which colours."""
 
 from __future__ import annotations
 

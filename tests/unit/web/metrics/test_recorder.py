@@ -1,4 +1,4 @@
-"""What the instruments say of what the engine did, in virtual time."""
+"""Instruments beside what the engine did, in virtual time."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ HELLO: dict[str, Any] = {"model": "bytes", "messages": [{"role": "user", "conten
 
 
 def chat(model: ServedModel | None = None, /, **fields: Any) -> Asked[AnswerOptions]:  # noqa: ANN401
-    """What a chat's body with these fields asks for, beside one message unless given."""
+    """Return what a chat's body with these fields asks for, beside one message unless given."""
     asked = parse_chat(json.dumps(HELLO | fields).encode(), model or fake_model())
     assert isinstance(asked, Asked)
     return asked
 
 
 def generate(model: ServedModel | None = None, /, **fields: Any) -> Asked[AnswerOptions]:  # noqa: ANN401
-    """What a body of `/api/generate` with these fields asks for, beside a prompt unless given."""
+    """Return what a body of `/api/generate` with these fields asks for, beside a prompt unless given."""
     body = {"model": "bytes", "prompt": "hi"} | fields
     asked = parse_generate(json.dumps(body).encode(), model or fake_model())
     assert isinstance(asked, Asked)

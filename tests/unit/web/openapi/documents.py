@@ -25,7 +25,7 @@ def make(engine: FakeEngine | None = None, keys: KeyRing | None = None) -> Scope
 
 
 async def document_of(app: ScopedApp | None = None) -> Json:
-    """What `GET /openapi.json` answers."""
+    """Return what `GET /openapi.json` answers."""
     response = await (app or make()).test_client().get("/openapi.json")
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"

@@ -77,7 +77,7 @@ async def test_a_value_of_a_known_type_is_of_one_member_of_a_union() -> None:
 
 
 def _of_type(error: ValidationError) -> bool:
-    """Whether a member does not take a value because of its type, and not because fields are missing."""
+    """Return whether a member does not take a value because of its type, and not because fields are missing."""
     return error.validator in ("const", "not", "type") or any(_of_type(one) for one in error.context or ())
 
 

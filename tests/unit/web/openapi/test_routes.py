@@ -1,4 +1,4 @@
-"""Who gets the document and the page, and that the page asks nobody else for anything."""
+"""Routes of the document and the page, which asks nobody else for anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets the page, who is told that a server runs, and what the page may do."""
+"""Routes of the page: who gets it, who is told that a server runs, and what it may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command says of a failure, whatever that came out of."""
+"""Failures of a command, whatever they came out of."""
 
 from __future__ import annotations
 

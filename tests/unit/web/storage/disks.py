@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Disk:
-    """What a test lets the disk take: everything; nothing while there is the reserve; nothing at all."""
+    """Disk as a test has it: it takes everything; nothing while there is the reserve; nothing at all."""
 
     takes = "everything"
 

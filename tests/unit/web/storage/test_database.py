@@ -1,4 +1,4 @@
-"""What is kept, what makes room, and what a listing shows."""
+"""Database: what is kept, what makes room, and what a listing shows."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FrozenDatabase]]:
 
 
 async def put_in_vain(store: ObjectStore, id: str, refused: list[str]) -> None:
-    """What a request does at its end: nobody may cancel it."""
+    """Do what a request does at its end: nobody may cancel it."""
     with trio.CancelScope(shield=True):
         try:
             await store.put(thing(id))

@@ -1,4 +1,4 @@
-"""Whether an environment asks for traces."""
+"""Check of whether an environment asks for traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all workers do, while they do it, for whoever watches at the control address: `GET /v1/events`.
+"""Feed of what all workers do, for whoever watches at the control address: `GET /v1/events`.
 
 A worker tells of itself, frame by frame, as it does at its own address, through a stream of Dynamo's; each reader has
 such a stream of each worker, and it ends with the reader.  What a reader has not taken is bounded: a frame for each

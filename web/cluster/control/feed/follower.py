@@ -112,7 +112,7 @@ class Follower:
 
 @asynccontextmanager
 async def followed(workers: ToldOf, stop: trio.Event, *, follow: bool) -> AsyncIterator[Untaken]:
-    """What one reader is told, until the scope ends, and with it all that was asked for it.
+    """Yield what one reader is told, until the scope ends, and with it all that was asked for it.
 
     Args:
         workers: all of them.

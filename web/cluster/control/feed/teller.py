@@ -23,7 +23,7 @@ SIGN_OF_LIFE: Json = {}
 
 
 class FrontDoorSight:
-    """What is shown to whoever asks through a front door, which has no keys: what belongs to nobody."""
+    """Rights of whoever asks through a front door, which has no keys: to see what belongs to nobody."""
 
     def may_see(self, owner: str | None) -> bool:
         """Return whether it came through a front door."""

@@ -1,4 +1,4 @@
-"""What a reader has not taken yet: of each worker one frame at most, and what became of the worker."""
+"""News that a reader has not taken yet: of each worker one frame at most, and what became of the worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORKER = "worker"
 
 
 class Standing(enum.StrEnum):
-    """What became of a worker.
+    """State of a worker, as the feed tells it.
 
     Attributes:
         JOINED: discovery knows it, from now on.
@@ -35,7 +35,7 @@ class Standing(enum.StrEnum):
 
 @dataclass(slots=True)
 class _News:
-    """Of one worker; what became of it before that frame, and after it."""
+    """News of one worker: a frame, and what became of the worker before and after it."""
 
     before: Standing | None = None
     frame: Frame | None = None
@@ -47,7 +47,7 @@ Told: TypeAlias = tuple[str, "Json"]
 
 
 class Untaken:
-    """Of one reader.  Nobody waits for it: what it does not take is merged into one frame, and loses events at last.
+    """News for one reader.  Nobody waits for it: what it does not take is merged into one frame, which loses events.
 
     Args:
         capacity: events of a frame, of which the newest are kept.
@@ -61,11 +61,11 @@ class Untaken:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to take."""
+        """Return whether there is something to take."""
         return bool(self._news)
 
     def say(self, worker: str, standing: Standing) -> None:
-        """Something has become of a worker."""
+        """Note what has become of a worker."""
         news = self._of(worker)
         if news.frame is None:
             news.before = standing
@@ -73,7 +73,7 @@ class Untaken:
             news.after = standing
 
     def add(self, worker: str, frame: Frame) -> None:
-        """A frame has come from a worker, which so is there."""
+        """Add a frame that has come from a worker, which so is there."""
         news = self._of(worker)
         news.frame = frame if news.frame is None else merged(news.frame, frame, self._capacity)
         news.after = None
@@ -95,7 +95,7 @@ class Untaken:
             await self._waiting.park()
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """Note that nothing comes any more."""
         self.is_over = True
         self._waiting.unpark_all()
 

@@ -1,4 +1,4 @@
-"""Where slots' sequences lie: what they are given, what is taken back, and how they are moved."""
+"""Extents of slots' sequences: what they are given, what is taken back, and how they are moved."""
 
 from __future__ import annotations
 

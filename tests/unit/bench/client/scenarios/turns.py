@@ -41,7 +41,7 @@ async def values_of(scenario: Scenario, behaviour: Behaviour = PLAIN) -> dict[tu
 
 
 async def failures_of(scenario: Scenario, behaviour: Behaviour = PLAIN) -> list[str]:
-    """What goes wrong in a turn."""
+    """Return what goes wrong in a turn."""
     async with open_server(behaviour) as server:
         record = Record("trial", "", "", {}, {}, {})
         await take_turn(scenario, running(server), Plan(rounds=1, seed=1), 0, record, Silence())

@@ -1,4 +1,4 @@
-"""What the program counts: copies of sequences alone, and the tokens of all streams."""
+"""Counts of the program: copies of sequences alone, and the tokens of all streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which format a model has: by its templates, or as the operator says."""
+"""Choice of a model's format: by its templates, or as the operator says."""
 
 from __future__ import annotations
 

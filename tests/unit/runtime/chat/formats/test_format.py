@@ -1,4 +1,4 @@
-"""What all formats have in common: scripted answers, garbage, grammars and histories."""
+"""Common tests of all formats: scripted answers, garbage, grammars and histories."""
 
 from __future__ import annotations
 

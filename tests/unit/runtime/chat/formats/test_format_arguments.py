@@ -57,7 +57,7 @@ def chat_of(family: Family) -> Chat:
 
 
 def said_in(family: Family, text: str, cuts: random.Random | None = None) -> Answer:
-    """What a text says, whole or in pieces of 1 to 9 characters."""
+    """Return what a text says, whole or in pieces of 1 to 9 characters."""
     parser = chat_of(family).prompt(ASKED).parser()
     pieces, at = [], 0
     while at < len(text):
@@ -68,7 +68,7 @@ def said_in(family: Family, text: str, cuts: random.Random | None = None) -> Ans
 
 
 def ambiguous(family: Family, arguments: dict[str, Any]) -> bool:
-    """Whether a value holds the very sequence that ends it, or what else a family's way to write has no words for."""
+    """Return whether a value holds the sequence that ends it, or what else a family's way to write has no words for."""
     values = [value if isinstance(value, str) else json.dumps(value) for value in arguments.values()]
     squeezed = ["".join(value.split()) for value in values]
     match family.name:

@@ -22,7 +22,7 @@ ASKED = Conversation([Turn("user", "Hi")], tools=[TOOL], tool_choice=ToolChoice(
 
 @functools.cache
 def markers() -> tuple[str, ...]:
-    """Those of all families: one vocabulary, which takes a second to make."""
+    """Return those of all families: one vocabulary, which takes a second to make."""
     chats = (Chat(ChatTemplate(family.template, {"eos_token": "</s>"})) for family in FAMILIES)
     return tuple(sorted({mark for chat in chats for mark in chat.prompt(ASKED).visible}))
 

@@ -1,4 +1,4 @@
-"""What is a call without any marker, and what only looks like one."""
+"""Calls without any marker, and what only looks like one."""
 
 from __future__ import annotations
 

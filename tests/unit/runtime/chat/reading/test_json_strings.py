@@ -1,4 +1,4 @@
-"""What strings say, and the inputs of custom tools."""
+"""Strings and what they say, and the inputs of custom tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which layers have a window, and which rotate."""
+"""Kinds of layers: which have a window, and which rotate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is multiplied and capped, as the files say and where they do not."""
+"""Scales: what is multiplied and capped, as the files say and where they do not."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Numbers:
         return torch.randn(OUTPUTS, INPUTS // self.group, generator=self._random()).mul(0.05).to(self.dtype)
 
     def weights(self, zeros: torch.Tensor | int) -> torch.Tensor:
-        """What `scale * (code - zero)` is, one weight at a time."""
+        """Return what `scale * (code - zero)` is, one weight at a time."""
         by_group = torch.as_tensor(zeros).expand(self.scales.shape).tolist()
         scales, codes = self.scales.float().tolist(), self.codes.tolist()
         return torch.tensor(
@@ -71,7 +71,7 @@ class Numbers:
         )
 
     def affine(self) -> torch.Tensor:
-        """What `scale * code + bias` is."""
+        """Return what `scale * code + bias` is."""
         return self.weights(0) + self.biases.float().repeat_interleave(self.group, 1)
 
 

@@ -105,7 +105,7 @@ def write(tmp_path: Path, tool: str, family: str) -> tuple[Path, Path]:
 
 
 def continued(folder: Path) -> list[list[int]]:
-    """What two prompts go on with, in float32 and in full."""
+    """Return what two prompts go on with, in float32 and in full."""
     prompts = [random_tokens(count, below=256, seed=count) for count in (23, 9)]
     return generate(open_transformer(folder), [Running(slot, prompt) for slot, prompt in enumerate(prompts)], 32)
 

@@ -75,7 +75,7 @@ def test_a_broken_index_is_named(llama: Path, index: str) -> None:
 
 @pytest.fixture(params=[True, False], ids=["whole", "sampled"])
 def hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether files are hashed whole; the sampled way is otherwise for large files only."""
+    """Return whether files are hashed whole; the sampled way is otherwise for large files only."""
     whole = bool(request.param)
     if not whole:
         monkeypatch.setattr(fingerprint, "HASHED_WHOLE", 0)

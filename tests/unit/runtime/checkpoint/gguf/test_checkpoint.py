@@ -84,7 +84,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(params=[True, False], ids=["whole", "sampled"])
 def hashing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether files are hashed whole; the sampled way is otherwise for large files only."""
+    """Return whether files are hashed whole; the sampled way is otherwise for large files only."""
     if not request.param:
         monkeypatch.setattr(fingerprint, "HASHED_WHOLE", 0)
     return bool(request.param)

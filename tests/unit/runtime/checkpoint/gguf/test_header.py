@@ -1,4 +1,4 @@
-"""What `read_header` reads, beside the library's own reader, and what it refuses."""
+"""Header as `read_header` reads it, beside the library's own reader, and what it refuses."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _expected(raw: NDArray[np.uint8], kind: GGMLQuantizationType) -> torch.Tenso
 
 
 def _same_bits(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Whether both are the same, the sign of zeros included; one NaN is as good as another."""
+    """Return whether both are the same, the sign of zeros included; one NaN is as good as another."""
     found, nan = found.float(), expected.isnan()
     same = found.view(torch.int32) == expected.view(torch.int32)
     return found.shape == expected.shape and bool((same | nan).all()) and torch.equal(found.isnan(), nan)

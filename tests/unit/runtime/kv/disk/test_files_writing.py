@@ -1,4 +1,4 @@
-"""How a block is written: whole or not at all, and over nothing else."""
+"""Writing of a block: whole or not at all, and over nothing else."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _stored(folder: Path) -> list[torch.Tensor]:
-    """What is stored of each text, `[layers, 1, 1, tokens, RANK + 8]`, read in two steps of segments of all sizes."""
+    """Return what is stored of each text, `[layers, 1, 1, tokens, RANK + 8]`, read in two steps of any segments."""
     model = open_transformer(folder)
     run(model, [Segment(0, 0, TEXTS[0][:30]), Segment(1, 0, TEXTS[1][:5])])
     run(model, [Segment(0, 30, TEXTS[0][30:]), Segment(1, 5, TEXTS[1][5:]), Segment(2, 0, TEXTS[2])])
@@ -42,7 +42,7 @@ def _stored(folder: Path) -> list[torch.Tensor]:
 
 @torch.inference_mode()
 def _cached(reference: Any, text: list[int]) -> torch.Tensor:  # noqa: ANN401
-    """What transformers caches of a text, as `_stored` has it: a latent for keys and one for what is rotated."""
+    """Return what transformers caches of a text, as `_stored` has it: a latent for keys and one for what is rotated."""
     layers = reference(torch.tensor([text]), use_cache=True).past_key_values.layers
     return torch.stack([torch.cat((layer.keys, layer.values), dim=-1) for layer in layers])
 

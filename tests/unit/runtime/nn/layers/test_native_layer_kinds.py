@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Pairs(BlockedMatrix):
-    """What oneDNN makes of bfloat16 where it has products for it, made by hand: panels of pairs of inputs."""
+    """Matrix as oneDNN makes it of bfloat16 where it has products for it, made by hand: panels of pairs of inputs."""
 
     WIDTH = PANEL
 
@@ -54,7 +54,7 @@ class Pairs(BlockedMatrix):
 
     @property
     def panels(self) -> Panels | None:
-        """Where they lie."""
+        """Return where they lie."""
         return Panels(self._packed.data_ptr(), self.WIDTH)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
@@ -63,7 +63,7 @@ class Pairs(BlockedMatrix):
 
 
 class NarrowPairs(Pairs):
-    """What it makes of them where the processor has AMX."""
+    """Matrix as it makes it where the processor has AMX."""
 
     WIDTH = NARROW
 

@@ -1,4 +1,4 @@
-"""Which experts a row goes through, and with which weights."""
+"""Router: which experts a row goes through, and with which weights."""
 
 from __future__ import annotations
 

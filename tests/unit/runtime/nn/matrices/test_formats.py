@@ -1,4 +1,4 @@
-"""Which format a matrix gets, and what a quantised product must be, in whatever format."""
+"""Formats: which a matrix gets, and what a quantised product must be, in whatever format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where oneDNN has a packed weight, as far as the kernels know its layout."""
+"""Panels: where oneDNN has a packed weight, as far as the kernels know its layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a message ended, and what it took."""
+"""Reason why a message ended, and what it took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one worker answers, and does."""
+"""Answers of one worker, and what it does."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Workers(TellingWorkers):
 
     @property
     def cancels(self) -> list[tuple[str | None, str]]:
-        """Which requests were to be ended, and where."""
+        """Return which requests were to be ended, and where."""
         return [(worker, about["id"]) for question, worker, about in self.questions if question is Question.CANCEL]
 
 

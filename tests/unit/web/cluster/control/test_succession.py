@@ -1,4 +1,4 @@
-"""Who is the newest, in whichever order the workers hear of one another's requests."""
+"""Order in which requests are the newest, in whichever order the workers hear of one another's."""
 
 from __future__ import annotations
 

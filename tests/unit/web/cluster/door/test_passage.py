@@ -1,4 +1,4 @@
-"""What the front door lets through, and what becomes of it."""
+"""Passage through the front door: what it lets through, and what becomes of it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a worker does that a cluster no longer knows."""
+"""Checks of a worker against discovery, when a cluster no longer knows it."""

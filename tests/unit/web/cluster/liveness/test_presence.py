@@ -16,19 +16,19 @@ OURS, ANOTHER = 7, 8
 
 
 class Membership:
-    """What ought to be."""
+    """Membership that ought to be."""
 
     is_in = True
 
 
 class Client:
-    """What is."""
+    """Client that says what is."""
 
     def __init__(self) -> None:
         self.found = [OURS, ANOTHER]
 
     def instance_ids(self) -> list[int]:
-        """Those that are found."""
+        """Return the ids that are found."""
         return self.found
 
 
@@ -40,7 +40,7 @@ class Watched:
         nursery.start_soon(watch_presence, OURS, self.membership, self.client, self.stopped.set)
 
     async def is_stopped_after(self, looks: int) -> bool:
-        """Whether it has been told to stop after so many looks."""
+        """Return whether it has been told to stop after so many looks."""
         await trio.sleep(looks * LOOK_EVERY)
         await trio.testing.wait_all_tasks_blocked()
         return self.stopped.is_set()

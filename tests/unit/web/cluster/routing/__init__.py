@@ -1,1 +1,1 @@
-"""What the front door's router is told."""
+"""Events for the front door's router."""

@@ -1,4 +1,4 @@
-"""What becomes an event of Dynamo's, and what a publisher that fails costs."""
+"""Events of Dynamo's, from blocks, and what a publisher that fails costs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the front door's router is told."""
+"""Translation between the front door and the engine."""

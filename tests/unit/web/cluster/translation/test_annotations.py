@@ -1,4 +1,4 @@
-"""What a request says of its own fate through the front door."""
+"""Control of a request over its own fate through the front door."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MODEL = cast("ServedModel", FakeModel(vocab_size=1000))
 
 
 def asked(**fields: Any) -> dict[str, Any]:  # noqa: ANN401
-    """What Dynamo 1.6.1 sends of a chat, as it was seen."""
+    """Return what Dynamo 1.6.1 sends of a chat, as it was seen."""
     stops = dict.fromkeys(
         ["stop", "stop_token_ids", "stop_token_ids_visible", "min_tokens", "ignore_eos", "max_thinking_tokens"]
     )

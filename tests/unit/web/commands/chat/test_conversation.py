@@ -1,4 +1,4 @@
-"""Who has said what."""
+"""Conversation: who has said what."""
 
 from __future__ import annotations
 

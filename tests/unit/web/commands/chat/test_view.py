@@ -22,7 +22,7 @@ class Screen:
         self.console = Console(file=self.file, force_terminal=True, width=COLUMNS, height=ROWS, legacy_windows=False)
 
     def lines(self) -> list[str]:
-        """What stands there, and above it what was scrolled out."""
+        """Return what stands there, and above it what was scrolled out."""
         screen = pyte.HistoryScreen(COLUMNS, ROWS, history=1000)
         pyte.Stream(screen).feed(self.file.getvalue().replace("\n", "\r\n"))
         above = ["".join(row[x].data for x in range(COLUMNS)) for row in screen.history.top]

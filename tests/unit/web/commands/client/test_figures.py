@@ -1,4 +1,4 @@
-"""What answers took and hang-ups cost, in words."""
+"""Figures of answers and hang-ups, in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which server is meant."""
+"""Choice of the server that is meant."""
 
 from __future__ import annotations
 

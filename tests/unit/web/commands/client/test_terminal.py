@@ -1,4 +1,4 @@
-"""What is written to a terminal or a pipe."""
+"""Output to a terminal or a pipe."""
 
 from __future__ import annotations
 

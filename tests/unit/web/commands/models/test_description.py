@@ -1,4 +1,4 @@
-"""What is said of a model from its files, whatever they are."""
+"""Description of a model from its files, whatever they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `cede cluster` would take from flags, variables and a file; and values of options that are not the defaults."""
+"""Choices of `cede cluster` from flags, variables and a file; and values of options that are not the defaults."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def slot(number: int, state: str = "idle", holder: str | None = None, tokens: in
 def sample(
     at: float, slots: list[dict[str, Any]], requests: list[dict[str, Any]], steps: int = 0, **manager: object
 ) -> Sample:
-    """What a server says at a time."""
+    """Return what a server says at a time."""
     counts = {"steps": steps, "decode_tokens": 3 * steps, "prefill_tokens": 0, "queued": 0, "cancels": {"operator": 1}}
     times = {"last_step_seconds": 0.012, "step_target_seconds": 0.05, "cache": {"ram": RAM, "disk": None}}
     drafts = {"acceptance_rate": 0.755, "proposer": "mtp"}

@@ -1,4 +1,4 @@
-"""What a terminal sends."""
+"""Keys that a terminal sends."""
 
 from __future__ import annotations
 

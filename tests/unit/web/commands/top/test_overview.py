@@ -1,4 +1,4 @@
-"""What is shown of samples."""
+"""Overview that is shown of samples."""
 
 from __future__ import annotations
 

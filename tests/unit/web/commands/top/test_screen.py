@@ -1,4 +1,4 @@
-"""What is drawn."""
+"""Screen that is drawn."""
 
 from __future__ import annotations
 

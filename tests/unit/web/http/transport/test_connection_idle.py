@@ -34,7 +34,7 @@ def ask(path: bytes, stream_id: int = 1, flags: int = 5, method: bytes = b"\x82"
 
 @dataclass(frozen=True)
 class Case:
-    """What a client sends at first, and later, while it is waited for its end; `tls` is what it negotiates."""
+    """Case of what a client sends at first, and later, while it is waited for its end; `tls` is what it negotiates."""
 
     first: bytes
     later: bytes = b""
@@ -86,7 +86,7 @@ BUSY = {
 
 
 async def is_closed_after(server: Server, case: Case, clock: MockClock, seconds: float) -> bool:
-    """Whether the server closes a connection that goes so, after so long since its first bytes and not before."""
+    """Return whether the server closes a connection that goes so, so long after its first bytes and not before."""
     stream: trio.abc.Stream = await server.connect()
     closed = trio.Event()
 

@@ -10,7 +10,7 @@ from web.limits import FRAME_BURST, FRAME_RATE, Limits
 
 
 def taken(budget: FrameBudget, units: int, now: float) -> int:
-    """How many times so many units can be taken."""
+    """Return how many times so many units can be taken."""
     count = 0
     while budget.take(units, now):
         count += 1

@@ -1,4 +1,4 @@
-"""What a connection handles in one turn."""
+"""Turn of a connection, and what it handles in one."""
 
 from __future__ import annotations
 

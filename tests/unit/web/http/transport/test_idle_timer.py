@@ -1,4 +1,4 @@
-"""When a connection counts as idle for too long."""
+"""Timer of connections that are idle for too long."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ KEPT = {
 
 
 async def statuses(request: bytes) -> list[int]:
-    """What a server answers to a request with another one behind it, until it closes; that one was never begun."""
+    """Return what a server answers to a request with another one behind it, until it closes; that was never begun."""
     async with serving() as server, await server.connect() as stream:
         await stream.send_all(request + BEHIND)
         with trio.fail_after(PATIENCE):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def listens(observers: Observers) -> int:
-    """How many there are who are told of a step."""
+    """Return how many there are who are told of a step."""
     return len(observers.step_begins)
 
 

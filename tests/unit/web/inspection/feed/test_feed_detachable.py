@@ -25,7 +25,7 @@ CHANGES = {"attached", "detached", "kept", "dropped"}
 
 
 def changes(viewer: Viewer) -> list[dict[str, Any]]:
-    """What is new of them."""
+    """Return what is new of them."""
     told = [value for record in viewer.take(100)[0] if (value := record.shown_to(None)) is not None]
     return [value for value in told if value["type"] in CHANGES]
 

@@ -1,4 +1,4 @@
-"""Who is told what of a step, and of a generation."""
+"""Records of a step, and of a generation: who is told what."""
 
 from __future__ import annotations
 

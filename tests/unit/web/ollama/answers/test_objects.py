@@ -1,4 +1,4 @@
-"""What streams and whole answers are made of."""
+"""Objects that streams and whole answers are made of."""
 
 from __future__ import annotations
 

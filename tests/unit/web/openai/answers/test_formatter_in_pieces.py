@@ -59,7 +59,7 @@ class Watched(Exchange):
 
 
 def take_turns(counts: list[int]) -> bool:
-    """Whether the other task ran between the writes; in which order two tasks have one turn each, Trio draws by lot."""
+    """Return whether the other task ran between the writes; in which order two tasks take turns, Trio draws by lot."""
     return all(later > earlier for earlier, later in zip(counts, counts[2:], strict=False))
 
 

@@ -1,4 +1,4 @@
-"""What answers that are sent whole are made of."""
+"""Answers that are sent whole, and what they are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to think, in the words of each API that has some."""
+"""Settings of thinking, in the words of each API that has some."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def answer(client: TestClientProtocol, **fields: Any) -> Json:  # noqa: AN
 
 
 async def get(client: TestClientProtocol, path: str, **headers: str) -> Json:
-    """What is found at a path below that of the chats."""
+    """Return what is found at a path below that of the chats."""
     response = await client.get(f"{CHAT}{path}", headers=headers)
     assert response.status_code == 200, await response.get_data()
     found: Json = await response.get_json()

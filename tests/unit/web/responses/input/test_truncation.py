@@ -1,4 +1,4 @@
-"""What is left of a conversation that is too long: as much of its end as fits."""
+"""Truncation of a conversation that is too long: as much of its end as fits is left."""
 
 from __future__ import annotations
 

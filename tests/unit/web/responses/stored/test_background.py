@@ -66,7 +66,7 @@ async def begin(background: BackgroundResponses, owner: str | None = None) -> Ru
 
 
 def events_of(run: Run) -> list[dict[str, Any]]:
-    """What a client that reads all of it is told."""
+    """Return what a client that reads all of it is told."""
     frames = [run.log.read_nowait(number) or b"" for number in range(len(run.log))]
     return read_events(b"".join(frames))
 

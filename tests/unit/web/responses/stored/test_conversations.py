@@ -34,7 +34,7 @@ async def ids_in(conversations: StoredConversations, id: str) -> list[str]:
 
 
 def turn_of(name: str) -> list[Item]:
-    """What a response adds: an input and an output."""
+    """Return what a response adds: an input and an output."""
     return [item(f"{name} in"), item(f"{name} out")]
 
 

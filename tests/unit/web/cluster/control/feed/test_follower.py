@@ -22,7 +22,7 @@ C = "000000000000000c"
 
 
 def short(told: list[tuple[str, dict[str, Any]]]) -> list[tuple[str, str]]:
-    """What became of whom."""
+    """Return what became of whom."""
     return [(value["worker"], value.get("standing", kind)) for kind, value in told]
 
 

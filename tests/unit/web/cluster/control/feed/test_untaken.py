@@ -1,4 +1,4 @@
-"""What a reader has not taken: bounded, in order, and each thing with its worker."""
+"""News that a reader has not taken: bounded, in order, and each thing with its worker."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class TellingWorkers:
         self._pieces: dict[str, Any] = defaultdict(lambda: trio.open_memory_channel[Frame | None](100))
 
     def ids(self) -> list[str]:
-        """Those that are known."""
+        """Return the ids that are known."""
         return sorted(self.known)
 
     def tell(self, worker: str, piece: Frame | None) -> None:
