@@ -98,7 +98,11 @@ class RequestLog:
         end = len(self._asked.prompts[index])
         prompt, answer = shortened(sequence[:end], self._spell), shortened(sequence[end:], self._spell)
         logger.info(
-            *("%s/%d: prompt %s, answer %s", self._asked.id, index, literal(prompt, LOGGED), literal(answer, LOGGED)),
+            "%s/%d: prompt %s, answer %s",
+            self._asked.id,
+            index,
+            literal(prompt, LOGGED),
+            literal(answer, LOGGED),
             extra={"request_id": self._asked.id, "index": index, "prompt_text": prompt, "answer_text": answer},
         )
 

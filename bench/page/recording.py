@@ -110,7 +110,7 @@ async def _watch(engine: Engine, seconds: float, pause: float) -> Recording:
     feed, frames, began = Feed(engine), list[WireFrame](), trio.current_time()
     with feed.watched() as viewer, engine.unread.backlog("a viewer", gathering=True) as backlog:
         stream = FeedStream(
-            *(feed, viewer, None), keep_alive=math.inf, backlog=backlog, write_bytes=WRITE_BYTES, follow=True
+            feed, viewer, None, keep_alive=math.inf, backlog=backlog, write_bytes=WRITE_BYTES, follow=True
         )
         while trio.current_time() < began + seconds:
             wire = await anext(stream)

@@ -152,7 +152,9 @@ class ThreadTuner:
             return
         logger.info(
             "steps take %.0f %% of the time on %d instead of %d threads, and use so many from now on%s",
-            *(100 * trial.ratio, self._counts[trial.level], self._counts[self._level]),
+            100 * trial.ratio,
+            self._counts[trial.level],
+            self._counts[self._level],
             "; other programs want the processor" if trial.level > self._level else "",
         )
         self._level = trial.level

@@ -231,7 +231,9 @@ def _cache(
     """Return a cache with room for so many whole blocks in memory, which moves so many at a time."""
     ring_bytes = 0 if rings is None else BLOCK_BYTES
     yield PrefixCache(
-        *(ROOT, BLOCK_BYTES + ring_bytes, ring_bytes),
+        ROOT,
+        BLOCK_BYTES + ring_bytes,
+        ring_bytes,
         ram=ram * (BLOCK_BYTES + ring_bytes),
         rings=rings,
         disk=disk,

@@ -21,18 +21,21 @@ if TYPE_CHECKING:
 
 @click.command("front-door", cls=SectionedCommand, short_help="Serve a cluster's workers at one address.")
 @option_flags(
-    *(
-        "host",
-        "port",
-        "control-port",
-        "discovery",
-        "discovery-dir",
-        "router",
-        "namespace",
-        "allow-origin",
-        "allow-host",
-    ),
-    *("max-connections", "max-body", "stall-timeout", "grace", "log-level", "log-format"),
+    "host",
+    "port",
+    "control-port",
+    "discovery",
+    "discovery-dir",
+    "router",
+    "namespace",
+    "allow-origin",
+    "allow-host",
+    "max-connections",
+    "max-body",
+    "stall-timeout",
+    "grace",
+    "log-level",
+    "log-format",
 )
 @with_parent
 @click.pass_context

@@ -79,8 +79,16 @@ class ObjectRows:
     def write(self, stored: StoredObject, size: int, given: Sequence[Item], made: Sequence[Item]) -> None:
         """Add an object, or put it in place of the one with its id, as used now."""
         row = (
-            *(stored.kind, stored.id, stored.created, stored.owner, stored.previous, stored.model),
-            *(json.dumps(dict(stored.metadata)), stored.live, self._now(), size),
+            stored.kind,
+            stored.id,
+            stored.created,
+            stored.owner,
+            stored.previous,
+            stored.model,
+            json.dumps(dict(stored.metadata)),
+            stored.live,
+            self._now(),
+            size,
         )
         self._connection.execute(
             "INSERT INTO objects (kind, id, created, owner, previous, model, metadata, live, used, size) "

@@ -111,7 +111,9 @@ async def stream(engine: Engine, number: int, dice: random.Random, visits: int, 
         length = dice.randint(SHORTEST, LONGEST)
         prompt = tuple(dice.randrange(300, 3000) for _ in range(int(length * PROMPT)))
         asked = GenerationRequest(
-            *(f"stream {number}, {visit}", (prompt,), SamplingParams(temperature=0.0)),
+            f"stream {number}, {visit}",
+            (prompt,),
+            SamplingParams(temperature=0.0),
             max_tokens=length - len(prompt),
             ignore_eos=True,
             speculate=False,

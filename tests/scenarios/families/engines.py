@@ -63,7 +63,7 @@ async def open_family(
     executor = InlineExecutor(target, plan.load(target))
     tiers = TierOptions(ram=64 * MIB, folder=disk)
     config = EngineConfig(
-        *(slots, 8), chunk_tokens=chunk, speculate=speculate, draft_tokens=3, burst_seconds=burst_seconds
+        slots, 8, chunk_tokens=chunk, speculate=speculate, draft_tokens=3, burst_seconds=burst_seconds
     )
     identity = checkpoint.fingerprint()
     async with (

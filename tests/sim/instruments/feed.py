@@ -95,7 +95,7 @@ class WatchedFeed:
         ):
             self.watcher = Watcher(viewer)
             self._late = FeedStream(
-                *(self.feed, late, None), keep_alive=1e9, backlog=backlog, write_bytes=FRAME, follow=False
+                self.feed, late, None, keep_alive=1e9, backlog=backlog, write_bytes=FRAME, follow=False
             )
             with engine.observed_by(self.watcher):
                 yield

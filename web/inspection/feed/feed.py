@@ -179,7 +179,9 @@ class Feed(Observer):
             for leader in event.leaders
         ]
         self._tell_of(
-            *("granted", event, self.now()),
+            "granted",
+            event,
+            self.now(),
             slot=event.slot,
             cached_tokens=event.cached_tokens,
             leaders=leaders,
@@ -192,7 +194,9 @@ class Feed(Observer):
     def resumed(self, event: Resumed) -> None:
         """Say which slot it goes on in, and for how long it had none."""
         self._tell_of(
-            *("resumed", event, self.now()),
+            "resumed",
+            event,
+            self.now(),
             slot=event.slot,
             cached_tokens=event.cached_tokens,
             parked_seconds=event.seconds,

@@ -38,7 +38,7 @@ def watching(
     """One who watches."""
     with feed.watched() as viewer, feed.engine.unread.backlog("a viewer", gathering=True) as backlog:
         yield FeedStream(
-            *(feed, viewer, key), keep_alive=keep_alive, backlog=backlog, write_bytes=WRITE_BYTES, follow=follow
+            feed, viewer, key, keep_alive=keep_alive, backlog=backlog, write_bytes=WRITE_BYTES, follow=follow
         )
 
 
