@@ -34,14 +34,14 @@ MUTANTS = (
         HANG_UP,
         "    return min(unsaid if control.grace_s is None else control.grace_s, most_seconds)\n",
         "    return 1e6 if control.on_disconnect == 'detach' else min(control.grace_s or unsaid, most_seconds)\n",
-        (f"{UNIT}/test_hang_up.py",),
+        (f"{UNIT}/test_disconnects.py",),
     ),
     Mutant(
         "tokens that nobody reads have no bound",
         HANG_UP,
         "            if self._run.unread_tokens > self._most_tokens:\n",
         "            if self._run.unread_tokens > self._most_tokens and self._run.readers:\n",
-        (f"{UNIT}/test_hang_up.py",),
+        (f"{UNIT}/test_disconnects.py",),
     ),
     Mutant(
         "an answer that is kept counts as its events alone",
