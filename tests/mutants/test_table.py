@@ -27,6 +27,11 @@ def test_each_edit_can_be_made() -> None:
     assert wrong == []
 
 
+def test_each_names_tests_that_are_there() -> None:
+    named = {test.partition("::")[0] for mutant in MUTANTS for test in mutant.tests}
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
 def _tree(source: str) -> str:
     return ast.dump(ast.parse(source))
 
