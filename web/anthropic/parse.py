@@ -14,7 +14,7 @@ from web.anthropic.prompts.conversation import conversation_of
 from web.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
-from web.bodies.strict_model import parse_model, unknown_fields
+from web.bodies.strict_model import known_fields, parse_model, unknown_fields
 from web.generation.asked import Asked, generation_request
 from web.generation.ignored import IgnoredFields
 from web.generation.prompts import conversation_prompt
@@ -47,7 +47,7 @@ def parse_messages(
     body, ids, prompt = _read(MessagesBody, raw, model)
     room = model.context_length - len(ids)
     request = generation_request(
-        dict(body) | {"stop": body.stop_sequences},
+        known_fields(body) | {"stop": body.stop_sequences},
         model,
         f"msg_{uuid.uuid4().hex}",
         [ids],

@@ -76,6 +76,11 @@ def parse_model(
     return body
 
 
+def known_fields(model: StrictModel) -> dict[str, Any]:
+    """Return the fields of the schema, which are validated; `dict(model)` has the unknown ones beside them."""
+    return {name: getattr(model, name) for name in type(model).model_fields}
+
+
 def unknown_fields(model: StrictModel, *known: Collection[str]) -> list[str]:
     """Return the names of the fields that mean nothing to cede, in alphabetical order.
 

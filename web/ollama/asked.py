@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.bodies.json_encoding import dumps
+from web.bodies.strict_model import known_fields
 from web.generation.asked import Asked, generation_request
 from web.ollama.answers.formatter import AnswerFormatter
 from web.ollama.answers.objects import AnswerOptions
@@ -84,7 +85,7 @@ def answer_request(
     if body.top_logprobs and not body.logprobs:
         raise RequestError("'top_logprobs' needs 'logprobs' to be true.", param="top_logprobs")
     request = generation_request(
-        dict(body) | plain_fields(options),
+        known_fields(body) | plain_fields(options),
         model,
         f"ollama-{uuid.uuid4().hex}",
         [ids],

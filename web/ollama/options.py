@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from runtime.errors import RequestError
 from web.bodies.fields import MinP, Penalty, RepetitionPenalty, Seed, Stop, Temperature, TopK, TopP
-from web.bodies.strict_model import StrictModel
+from web.bodies.strict_model import StrictModel, known_fields
 from web.limits import MAX_INTEGER
 from web.passed_over import OLLAMA, names_in
 
@@ -59,7 +59,7 @@ UNSUPPORTED_OPTIONS: dict[str, tuple[object, ...]] = {
 
 def plain_fields(options: Options) -> dict[str, Any]:
     """Return the options in the words of other APIs, as `web.generation.asked.generation_request` reads them."""
-    fields = dict(options) | {"repetition_penalty": options.repeat_penalty}
+    fields = known_fields(options) | {"repetition_penalty": options.repeat_penalty}
     if options.repeat_last_n == 0:
         fields |= {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
     return fields

@@ -15,6 +15,7 @@ from runtime.chat.parts import PlainParser
 from runtime.errors import RequestError
 from runtime.prompt_rows.wanted import PromptOutputs
 from web.bodies.fields import NO_LIMIT
+from web.bodies.strict_model import known_fields
 from web.generation.asked import Asked, generation_request
 from web.generation.ignored import IgnoredFields
 from web.generation.infill import infill_end_ids
@@ -81,7 +82,7 @@ def openai_request(
         more: fields of the request.
     """
     return generation_request(
-        dict(body),
+        known_fields(body),
         model,
         f"{prefix}-{uuid.uuid4().hex}",
         repeat(prompts, generations(body)),

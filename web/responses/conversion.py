@@ -15,7 +15,7 @@ from runtime.errors import RequestError
 from runtime.units import KIB
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import too_long
-from web.bodies.strict_model import parse_model, unknown_fields
+from web.bodies.strict_model import known_fields, parse_model, unknown_fields
 from web.generation.asked import Asked, generation_request
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 from web.generation.ignored import IgnoredFields
@@ -148,7 +148,7 @@ def prepare(
     own = _stored(body, history, key)
     shows_logprobs = LOGPROBS in (body.include or ()) or bool(body.top_logprobs)
     request = generation_request(
-        dict(body),
+        known_fields(body),
         model,
         f"resp_{key}",
         [ids],

@@ -31,4 +31,11 @@ MUTANTS = (
         "if not self._blank:",
         ("tests/unit/web/anthropic/answers/test_message.py",),
     ),
+    Mutant(
+        "fields that an API does not have are read unseen where another has them",
+        "web/bodies/strict_model.py",
+        "    return {name: getattr(model, name) for name in type(model).model_fields}\n",
+        "    return dict(model)\n",
+        ("tests/unit/web/generation/test_asked.py",),
+    ),
 )
