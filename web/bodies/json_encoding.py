@@ -90,11 +90,11 @@ class RawJson(SelfEncoding):
         self._text = text.translate(self._SPACES)
 
     def __len__(self) -> int:
-        """Return the number of characters."""
-        return len(self._text)
+        """Return the number of bytes that the text takes."""
+        return len(self._text.encode(errors="replace"))
 
     def add(self, text: str) -> None:
-        """Add characters at the end, all at once where they are many."""
+        """Add characters at the end; those of a whole value are best added at once."""
         self._text += text.translate(self._SPACES)
 
     def iter_json(self) -> Iterator[bytes]:

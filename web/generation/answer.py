@@ -52,7 +52,6 @@ class Gathered:
 
     Attributes:
         blocks: in the order in which they began.
-        length: bytes that are held.
     """
 
     def __init__(self, page_bytes: int, prefix: str = "", *, in_order: bool = False, objects: bool = False) -> None:
@@ -64,7 +63,7 @@ class Gathered:
         self._logprob, self._tokens = 0.0, 0
         self.blocks: list[Block] = []
         self._calls: dict[int, Block] = {}  # by their numbers, of which some may be left out
-        self.length = 0
+        self._grown = 0  # bytes
         if not in_order:
             self._begin(Block(TEXT, JsonStringBuilder(page_bytes, prefix)))
 
@@ -79,7 +78,7 @@ class Gathered:
                 case CallStart():
                     arguments = RawJson("") if self._objects else JsonStringBuilder(self._page_bytes)
                     self._calls[part.call] = self._begin(Block(CALL, arguments, part))
-                    self.length += len(part.name)
+                    self._grown += len(part.name)
                 case CallArguments(call, text):
                     self._grow(self._calls[call], text)
         if isinstance(event, Token) and event.logprobs is not None:
@@ -100,7 +99,7 @@ class Gathered:
     def _grow(self, block: Block, text: str) -> None:
         before = len(block.content)
         block.content.add(text)
-        self.length += len(block.content) - before
+        self._grown += len(block.content) - before
 
     def extend(self, name: str, values: Iterable[object]) -> None:
         """Add small values to one of the arrays that are gathered beside the blocks."""
@@ -108,7 +107,12 @@ class Gathered:
         before = len(array)
         for value in values:
             array.add(value)
-        self.length += len(array) - before
+        self._grown += len(array) - before
+
+    def grown(self) -> int:
+        """Return how many more bytes are held than when this was last asked."""
+        grown, self._grown = self._grown, 0
+        return grown
 
     def array(self, name: str) -> JsonArrayBuilder:
         """Return the array of a name; empty where nothing was added."""
@@ -163,6 +167,7 @@ class Formatter(ABC):
         self.ends: dict[int, Finished] = {}
         self.failed = False
         self.set_size: Callable[[int], None] | None = None
+        self._length = 0  # of all that is gathered
 
     def take(self, event: Progress) -> Sequence[Part]:
         """Take an event: gather it, where that is wanted, and return the parts that it made certain.
@@ -171,7 +176,9 @@ class Formatter(ABC):
         """
         parts = self.parts.of(event)
         if self.gathered:
-            self.gathered[event.index].add(event, parts)
+            gathered = self.gathered[event.index]
+            gathered.add(event, parts)
+            self._length += gathered.grown()
             if self.set_size is not None:
                 self.set_size(len(self))
         if isinstance(event, Finished):
@@ -231,11 +238,7 @@ class Formatter(ABC):
 
     def __len__(self) -> int:
         """Return the number of bytes that are held."""
-        return sum(each.length for each in self.gathered) + self.parts.held
-
-    def __bool__(self) -> bool:
-        """Tell that it is there, also where it holds nothing."""
-        return True
+        return (self._length if self.gathered else 0) + self.parts.held
 
     def add(self, event: Progress) -> None:
         """Add one event to the whole."""

@@ -9,12 +9,14 @@ import pytest
 
 from actors.core.generation import Failed
 from actors.generating.unread import Unread
+from runtime.chat.parts import CallArguments, CallStart
 from runtime.errors import StepFailed
 from tests.fakes.engine import chat, say, token
 from web.bodies.json_encoding import iter_json
+from web.generation.answer import Gathered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from actors.core.generation import Event
     from actors.generating.unread import Backlog
@@ -61,6 +63,29 @@ async def test_a_copy_that_takes_too_much_is_given_up_and_the_stream_goes_on(cut
         assert (writer.finished, writer.failed) == (True, False)
         assert b'"c"' in said
         assert kept(writer) is None
+
+
+def test_arguments_that_are_an_object_count_in_bytes() -> None:
+    gathered = Gathered(64, objects=True)
+    gathered.add(token(""), [CallStart(0, "f"), CallArguments(0, '{"a":"日"}')])
+    assert gathered.grown() == len("f") + len('{"a":"日"}'.encode())
+
+
+class Unwalked(list[Gathered]):
+    """What several generations have said, which nobody is to look through for one event."""
+
+    def __iter__(self) -> Iterator[Gathered]:
+        """Refuse."""
+        raise AssertionError("an event takes as long as there are generations")
+
+
+def test_an_event_costs_no_more_beside_many_other_generations() -> None:
+    alone, several = chat().formatter(64), chat(n=9).formatter(64)
+    several.gathered = Unwalked(several.gathered)
+    for index in range(9):
+        several.add(token("abc", index=index))
+    alone.add(token("abc"))
+    assert len(several) == 9 * len(alone) > 0
 
 
 async def test_the_ledger_cuts_the_copy_alone() -> None:
