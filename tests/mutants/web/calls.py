@@ -27,8 +27,8 @@ MUTANTS = (
     Mutant(
         "a message has blocks that are blank",
         "web/anthropic/answers/message.py",
-        "if not self._blank.strip():",
-        "if not self._blank:",
+        "if not text.strip():",
+        "if not text:",
         ("tests/unit/web/anthropic/answers/test_message.py",),
     ),
     Mutant(

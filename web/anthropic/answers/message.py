@@ -156,7 +156,7 @@ class MessageParts(AnswerParts):
             case TextPart(text):
                 if self._open is not TextPart:
                     self._blank += text
-                    if not self._blank.strip():
+                    if not text.strip():
                         return None
                     part, self._blank, self._open = TextPart(self._blank), "", TextPart
                 return part if part.text else None
