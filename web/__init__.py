@@ -5,7 +5,7 @@ torch: `commands`, `limits`, `options` and `process` do not import it.
 
     server        run_server, ServerOptions, Entrance, serve_engine: what is open, in which order, and how it ends
     app           create_app: the endpoints over an engine
-    hooks      Hooks: what changes a server beyond its options, such as faults
+    hooks         ServerHooks: what changes a server beyond its options, such as faults
     options       the options that are the server's own
     limits        Limits, and the bounds on the fields of a request
     stopping      what tells a server to end

@@ -18,8 +18,8 @@ No event is made unless somebody listens.  A call site asks first:
 
 For one generation the order is `queued`, `granted`, its work, `released`, `ended`; if it is cancelled, `cancelled` and
 then `receipt` come before `released`.  `emitted` belongs to its work; so do `preempted` and `resumed`, in turns, and
-between the two it may be released.  All of a request's generations, or its one
-`refused`, are between `arrived` and `departed`, which come in pairs.
+between the two it may be released.  All of a request's generations, or its one `refused`, are between `arrived` and
+`departed`, which come in pairs.
 """
 
 from __future__ import annotations

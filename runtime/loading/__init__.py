@@ -1,7 +1,7 @@
 """From a model's folder to what serves it.
 
 `describe_model` reads all but the weights, `plan_drafter` chooses what drafts, and `load_model` loads the weights on
-the device thread after a check that they fit.  The room rests on all others of `runtime` but `testing` and `selftest`;
+the device thread after a check that they fit.  It rests on all others of `runtime` but `testing` and `selftest`;
 the command line and the server call it.
 
 - `load`: `describe_model`, `load_model`

@@ -1,6 +1,6 @@
 """The model: weights, attention and the decoder, as tensors on one device.
 
-`Transformer` implements `runtime.step.step.StepModel`; everything here happens on the device thread.  The room rests on
+`Transformer` implements `runtime.step.step.StepModel`; everything here happens on the device thread.  It rests on
 `checkpoint`, `kv`, `step` and `sampling`, and is used by `runtime.loading`; the layers above see a model only through
 an executor.
 

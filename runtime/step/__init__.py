@@ -1,6 +1,6 @@
 """One device step, and where it runs.
 
-`step` is the loop over layers, once, without threads or tensors; the executors drive it.  The room rests on `sampling`
+`step` is the loop over layers, once, without threads or tensors; the executors drive it.  It rests on `sampling`
 for the types of tokens.  `kv` and `nn` implement what it calls (`StepModel`), and the slot manager in `actors` awaits
 an `Executor`.
 

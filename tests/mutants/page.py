@@ -19,8 +19,8 @@ HEAD = """# Mutants, and who notices them
 Each is a known-bad edit, made alone in a private copy of the source by `python -m tests.mutants --write`, which wrote
 this table.  It meets the tests that are named for it, and where none of them fails the first few hundred seeds of
 `python -m tests.sim`, or of `python -m tests.sim.cluster` for an edit of a cluster.  Named here is the test, or the
-invariant that noticed it first, with the seed (`tests/sim/invariants.py` lists I1 to I26, and
-`tests/sim/cluster/invariants.py` I27 to I34).  Each run of the test suite kills a few of them again, by that.
+invariant that noticed it first, with the seed (`tests/sim/invariants.py`, and of clusters
+`tests/sim/cluster/invariants.py`).  Each run of all tests kills a few of them again, by that.
 
 | mutant | in | caught by |
 |---|---|---|

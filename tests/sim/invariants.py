@@ -26,7 +26,7 @@
         the place that was left to it, never a slot beside it; nobody is cancelled without a reason that was given
     I22 a position of the arena has one owner; a step's rows lie in their slot's extent, which stays while it runs
     I23 whoever was preempted has no slot and no rows, and goes on where it was, without computing what is there; it is
-      preempted `MAX_PREEMPTIONS` times at most, and never for its equal
+        preempted `MAX_PREEMPTIONS` times at most, and never for its equal
     I24 who comes back to a request reads each event once, in order; nobody's absence is outlived beyond the bounds
     I25 a warm request has no row in a step while somebody else has work, but for the layer in which that one came
     I26 who is told of KV blocks knows which are held and can be reached, and of none that are private
@@ -38,8 +38,7 @@
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.order.fairness`), I10
 (`tests.sim.kv.watch`), I11 (`tests.sim.books`), I13 (`tests.sim.kv.isolation`), I16 to I20 (`tests.sim.instruments`),
 I21 (`tests.sim.groups.watch`), I22 (`tests.sim.kv.places`), I23 (`tests.sim.preemption`), I24 (`tests.sim.detached`),
-  I25
-(`tests.sim.warm`), I26 (`tests.sim.kv.published`) and I35 to I37 (`tests.sim.order.bursts`); the end's are in
+I25 (`tests.sim.warm`), I26 (`tests.sim.kv.published`) and I35 to I37 (`tests.sim.order.bursts`); the end's are in
 `tests.sim.endings`.  A violation is kept, not raised: it comes to light when the scenario is over.
 """
 

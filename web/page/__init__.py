@@ -5,7 +5,7 @@
     operations  what the routes take and answer
     routes      GET / and GET /page/...
 
-The page itself is in `site`: ES modules that a browser takes as they are.  It asks no other server for anything, and
-this one only what any client could.  It comes without a key, as a browser sends none with a page; what it shows wants
-one where the server has keys.
+The page itself is in `site`: ES modules that a browser takes as they are; what is below `site/chat/state` needs no DOM,
+and is tested under Node.  It asks no other server for anything, and this one only what any client could.  It comes
+without a key, as a browser sends none with a page; what it shows wants one where the server has keys.
 """

@@ -102,7 +102,7 @@ _ATTENTION = {
 }
 _QK_NORM = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
 _MLP = {"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
-# A layer's experts lie in one tensor, which the names of the folder's room are for.
+# A layer's experts lie in one tensor, which the names of `runtime.checkpoint.folder` are for.
 _EXPERTS = {
     "ffn_gate_inp": "mlp.gate",
     "ffn_gate_exps": "mlp.experts.gate_proj",
