@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated
 
+from runtime.common.options import POSITIVE, Option, whole
+from runtime.common.units import MIB
 from runtime.loading.served import Proposer
-from runtime.options import POSITIVE, Option, whole
-from runtime.units import MIB
 
 
 @dataclass(frozen=True, slots=True)

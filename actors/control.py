@@ -11,7 +11,7 @@ OnDisconnect: TypeAlias = Literal["cancel", "finish_prefill", "detach"]
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The choices of one request.  Its fields are named as in a body's `cede` (`web.control.fields`).
+    """The choices of one request.  Its fields are named as in a body's `cede` (`web.generation.control.fields`).
 
     Attributes:
         on_disconnect: what a hang-up means.

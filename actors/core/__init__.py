@@ -1,7 +1,7 @@
 """Types that all actors share: the life of a generation, its slot, its figures, and what passes between tasks.
 
 Everybody in `actors` may use it; it rests on `runtime` alone, and imports neither Trio's scheduling beyond events nor
-torch.  What changes something here is the slot manager's to call (`runtime.ownership`).
+torch.  What changes something here is the slot manager's to call (`runtime.common.ownership`).
 
 - `generation`: `GenerationRequest` and the events of its answer · `life`: `State`, and the table of transitions
 - `hold`: `Ticket`, then `Hold`, which an actor has · `holds`: the manager's side of a hold

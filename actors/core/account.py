@@ -10,7 +10,7 @@ from actors.core.life import State
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.ownership import TaskOwner
+    from runtime.common.ownership import TaskOwner
     from runtime.step.step import SegmentResult
 
 

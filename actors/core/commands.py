@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from actors.core.life import State
 from actors.core.reply import Reply
-from runtime.prompt_rows.wanted import NO_OUTPUTS, NOTHING
+from runtime.step.prompt_rows.wanted import NO_OUTPUTS, NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from actors.core.receipts import CancelReason
     from runtime.errors import DeviceLost
     from runtime.kv.blocks import Block, BlockKey
-    from runtime.prompt_rows.wanted import PromptOutputs, RowsGiven
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
+    from runtime.step.prompt_rows.wanted import PromptOutputs, RowsGiven
 
 
 class WasPreempted(Exception):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from actors.control import NO_CONTROL, Control
-from runtime.prompt_rows.wanted import NO_OUTPUTS, PromptOutputs
+from runtime.step.prompt_rows.wanted import NO_OUTPUTS, PromptOutputs
 from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from actors.core.receipts import CancelReason
     from runtime.errors import CedeError
     from runtime.grammar.grammar import Grammar
-    from runtime.prompt_rows.wanted import TokenScore
     from runtime.sampling.params import SamplingParams
     from runtime.sampling.tokens import TokenLogprobs
+    from runtime.step.prompt_rows.wanted import TokenScore
 
 
 class FinishReason(enum.StrEnum):

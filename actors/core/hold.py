@@ -10,7 +10,7 @@ from actors.control import NO_CONTROL, Control
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Restart, Submit, Trim
 from actors.core.events import Cancelled, Emitted, Ended, StageBegun, Submitted
 from actors.core.reply import Reply
-from runtime.prompt_rows.wanted import NO_OUTPUTS
+from runtime.step.prompt_rows.wanted import NO_OUTPUTS
 from runtime.step.step import CancelMark
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from actors.core.slot_views import GenerationKey, Session, SlotView
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.token_chain import TokenChain
-    from runtime.prompt_rows.wanted import PromptOutputs
     from runtime.sampling.tokens import DraftToken, SampleSpec
+    from runtime.step.prompt_rows.wanted import PromptOutputs
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from actors.core.hold import Tail, Ticket
     from actors.core.life import Life
     from actors.core.slot_views import GenerationKey, SlotView
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.rings import Rings
-    from runtime.ownership import TaskOwner
     from runtime.step.step import CancelMark
 
 

@@ -10,7 +10,7 @@ import enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from runtime.ownership import TaskOwner
+    from runtime.common.ownership import TaskOwner
 
 
 class State(enum.StrEnum):

@@ -8,8 +8,8 @@ from collections import deque
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from runtime.ownership import TaskOwner
-from runtime.units import counted
+from runtime.common.ownership import TaskOwner
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,9 +14,9 @@ from actors.core.places.extents import Extents
 from actors.core.places.in_view import SlotsInView
 from actors.core.places.record import SlotRecord
 from actors.core.slot_views import NOT_RESTORED
+from runtime.common.ownership import TaskOwner
 from runtime.kv.arena import Arena
 from runtime.kv.token_chain import TokenChain
-from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

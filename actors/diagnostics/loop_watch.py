@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.diagnostics.loop_holds import Cause, HoldLog, LoopHold, LoopStatistics, cause_of
-from runtime.units import counted
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

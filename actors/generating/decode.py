@@ -10,7 +10,7 @@ from actors.core.generation import FinishReason
 from actors.core.life import State
 from actors.generating.prefill import prefill
 from actors.generating.prompt_reading import PromptReading
-from runtime.prompt_rows.wanted import NO_OUTPUTS
+from runtime.step.prompt_rows.wanted import NO_OUTPUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.core.generation import PromptScored
-from runtime.prompt_rows.pooled import PooledState
-from runtime.prompt_rows.wanted import Pooling
+from runtime.step.prompt_rows.pooled import PooledState
+from runtime.step.prompt_rows.wanted import Pooling
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Sequence
 
     from actors.core.commands import Chunk
-    from runtime.prompt_rows.wanted import PromptOutputs
+    from runtime.step.prompt_rows.wanted import PromptOutputs
 
 
 PIECE = 32

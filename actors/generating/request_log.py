@@ -10,8 +10,8 @@ import trio
 
 from actors.core.generation import Finished, FinishReason
 from actors.core.receipts import CancelReason
-from runtime.log_text import literal
-from runtime.units import counted
+from runtime.common.log_text import literal
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

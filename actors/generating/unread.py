@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.common.units import KIB, format_size
 from runtime.errors import AnswersUnread, AnswerTooLarge
-from runtime.units import KIB, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

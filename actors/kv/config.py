@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from runtime.options import NOT_NEGATIVE, Option, Range
-from runtime.units import GIB, MIB
+from runtime.common.options import NOT_NEGATIVE, Option, Range
+from runtime.common.units import GIB, MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
+from runtime.common.units import counted
 from runtime.kv.lineage import severed
-from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from actors.kv.tiers import Tiers
     from actors.kv.waiting_blocks import WaitingBlocks
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import BlockKey
-    from runtime.ownership import TaskOwner
 
 logger = logging.getLogger("cede.kv")
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.kv.prefix_cache import PrefixCache
+from runtime.common.host_memory import available_memory
+from runtime.common.ownership import TaskOwner
+from runtime.common.units import MIB, format_size
 from runtime.errors import CheckpointError
-from runtime.host_memory import available_memory
 from runtime.kv.blocks import BLOCK_TOKENS, root_key
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
-from runtime.ownership import TaskOwner
-from runtime.units import MIB, format_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

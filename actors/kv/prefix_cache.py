@@ -20,9 +20,9 @@ from actors.kv.salvaged_tokens import SalvagedTokens
 from actors.kv.tiers import Tiers
 from actors.kv.waiting_blocks import WaitingBlocks
 from actors.kv.write_behind import WriteBehind
+from runtime.common.ownership import TaskOwner
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, tail_key
 from runtime.kv.ram_tier import RamTier, RamTierStatistics
-from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -15,9 +15,9 @@ from runtime.kv.blocks import BLOCK_TOKENS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import BlockKey
     from runtime.kv.token_chain import TokenChain
-    from runtime.ownership import TaskOwner
 
 CAPACITY = 16_384  # pieces: a million tokens of KV, remembered in some 20 MiB
 MOST_ALIKE = 64  # pieces that go on after the same tokens, so that looking for one costs microseconds

@@ -10,12 +10,12 @@ from runtime.kv.blocks import BLOCK_TOKENS
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.disk.tier import DiskTierStatistics
     from runtime.kv.held import HeldBlocks
     from runtime.kv.ram_tier import RamTier
     from runtime.kv.rings import Rings
-    from runtime.ownership import TaskOwner
 
 
 class BlockStore(Protocol):

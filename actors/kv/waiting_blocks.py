@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
 
     from actors.core.slot_views import Resident
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import BlockKey
     from runtime.kv.token_chain import TokenChain
-    from runtime.ownership import TaskOwner
 
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from actors.kv.tiers import Tiers
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import Block, BlockKey
-    from runtime.ownership import TaskOwner
 
 SPARE_NAMES = 64  # blocks: names of some that have left the memory are put up with until there are so many
 

@@ -11,8 +11,8 @@ from actors.core.commands import Chunk
 from actors.core.events import Committed, Invalidated, Submitted
 from actors.core.life import State
 from actors.manager.step_planner import Planned
+from runtime.common.units import counted
 from runtime.errors import StepFailed
-from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@
 consumed (seed 3), and a slot is released only there, between steps: never while a step that names it is in flight.
 
 Actors change nothing.  They send commands (`actors.core.commands`), which the manager applies; in each method that
-changes what it owns stands a check that the manager is at it (`runtime.ownership`).
+changes what it owns stands a check that the manager is at it (`runtime.common.ownership`).
 """
 
 from __future__ import annotations

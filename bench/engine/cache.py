@@ -30,12 +30,12 @@ from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
 from bench.engine.models.bare_model import BareModel
 from bench.engine.models.shapes import random_model, shape
+from runtime.common.units import format_size
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key, root_key
 from runtime.kv.disk.tier import open_disk_tier
 from runtime.sampling.params import SamplingParams
 from runtime.step.device import select_device, select_dtype
 from runtime.step.thread_executor import open_thread_executor
-from runtime.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

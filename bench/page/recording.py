@@ -26,8 +26,8 @@ from runtime.step.executor import SimulatedExecutor
 from runtime.store.resolve import resolve_model
 from runtime.testing.simulated import SimulatedDrafter, SimulatedModel
 from runtime.text.tokenizer import Tokenizer
-from web.inspection.feed.feed import Feed
-from web.inspection.feed.stream import FeedStream
+from web.observability.inspection.feed.feed import Feed
+from web.observability.inspection.feed.stream import FeedStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

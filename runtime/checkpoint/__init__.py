@@ -1,7 +1,7 @@
 """Checkpoints: a model's files, read without torch where that is possible.
 
-A model is a folder in the layout of Hugging Face checkpoints, or a GGUF file.  It rests on the modules at the
-root of `runtime` alone; every other package of `runtime` may use it.  To add a model family is to add an entry to
+A model is a folder in the layout of Hugging Face checkpoints, or a GGUF file.  It rests on `runtime.common` and
+`runtime.errors` alone; every other package of `runtime` may use it.  To add a model family is to add an entry to
 `families.table`, and one to `gguf.architectures` for its GGUF files.
 
 - `open`: `open_checkpoint`, and `Checkpoint`, what it returns; `folder` and `gguf` have one kind each

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from runtime.options import Option, Range, whole
+from runtime.common.options import Option, Range, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

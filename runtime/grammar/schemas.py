@@ -11,9 +11,9 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from runtime.common.units import KIB
 from runtime.errors import RequestError
 from runtime.grammar.endless import pointed_at, refuse_endless
-from runtime.units import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

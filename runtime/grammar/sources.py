@@ -12,10 +12,10 @@ from typing import Any
 from llguidance import LLMatcher
 from llguidance.gbnf_to_lark import GbnfToLarkError, any_to_lark
 
+from runtime.common.units import KIB
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.grammar.schemas import prepare_schema
-from runtime.units import KIB
 
 MAX_SOURCE = 256 * KIB
 """Characters of a grammar."""

@@ -1,7 +1,7 @@
 """Keys and values: in the slots, in host memory, and in `runtime.kv.disk`.
 
-For `runtime` and `actors`; rests on `runtime.checkpoint` and `runtime.ownership`.  Blocks of KV are named by the tokens
-that they stand for.
+For `runtime` and `actors`; rests on `runtime.checkpoint` and `runtime.common.ownership`.  Blocks of KV are named by the
+tokens that they stand for.
 
     blocks        Block, BlockKey, BLOCK_TOKENS, root_key, block_key, block_keys
     arena         which sequence has which range of positions; pure arithmetic

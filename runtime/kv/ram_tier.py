@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.held import HeldBlocks
-    from runtime.ownership import TaskOwner
 
 
 @dataclass(frozen=True, slots=True)

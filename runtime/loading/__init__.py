@@ -9,6 +9,7 @@ the command line and the server call it.
 - `footprint`: `check_memory`, before anything is allocated; `fit`: the same for those who only ask
 - `few_rows`: what computes layers of few rows
 - `together`: a model that several ranks compute; `others`: what rank 0 has to do with them meanwhile
+- `ranks`: the process of another rank
 - `options`: `LoadOptions`, without torch
 - `facts`: `ModelFacts`, what the files say about themselves
 - `served`: `ServedModel`, `Proposer`: what the layers above know of a model

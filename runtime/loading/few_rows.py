@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from runtime.cuda.capture import open_capture
+from runtime.devices.cuda.capture import open_capture
+from runtime.devices.mps.rows import open_rows
+from runtime.devices.native.kernels import open_kernels
 from runtime.errors import CheckpointError
-from runtime.mps.rows import open_rows
-from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.native import NotInKernels
 from runtime.step.device import select_device
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.cuda.capture import Capture
+    from runtime.devices.cuda.capture import Capture
+    from runtime.devices.native.kernels import Kernels
+    from runtime.devices.single_rows.rows import RowKernels
     from runtime.loading.options import LoadOptions
-    from runtime.native.kernels import Kernels
-    from runtime.single_rows.rows import RowKernels
 
 
 class FewRows(NamedTuple):

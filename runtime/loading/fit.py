@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from runtime.common.units import counted, format_size
+from runtime.devices.native.kernels import open_kernels
 from runtime.loading.footprint import DrafterMemory, Footprint, footprint
 from runtime.loading.load import CONTEXT_STEP, KV_SHARE
-from runtime.native.kernels import open_kernels
 from runtime.nn.matrices.quantization import Quantization
 from runtime.step.device import memory_limit, select_device, select_dtype
-from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_bytes
@@ -16,15 +17,14 @@ from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.plan import planned_bytes
 from runtime.nn.weights import weight_shapes
 from runtime.step.device import memory_limit
-from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.stored import StoredTensor
+    from runtime.devices.native.kernels import Kernels
     from runtime.loading.options import LoadOptions
-    from runtime.native.kernels import Kernels
 
 STEP_ROWS = 512  # prompt rows of a usual step
 SCORE_COPIES = 3  # float32 copies of a capped tile's scores: as they come, as weights, and these in the dtype

@@ -11,6 +11,8 @@ import torch
 from runtime.chat.chat import Chat
 from runtime.checkpoint.config import check_context
 from runtime.checkpoint.open import open_checkpoint
+from runtime.common.units import counted, format_size
+from runtime.devices.parallel.share import WHOLE, check_shares
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
@@ -24,22 +26,20 @@ from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights, weight_bytes
-from runtime.parallel.share import WHOLE, check_shares
 from runtime.step.device import free_memory, select_device, select_dtype, settle_kernels
 from runtime.text.tokenizer import Tokenizer
-from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
+    from runtime.devices.parallel.kv import KVSizes
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
     from runtime.nn.weights import Weights
-    from runtime.parallel.kv import KVSizes
 
 logger = logging.getLogger("cede.model")
 

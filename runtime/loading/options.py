@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from runtime.chat.formats.choose import ToolFormatName
+from runtime.common.options import Option, whole
 from runtime.loading.served import Proposer
 from runtime.nn.matrices.quantization import Quantization
-from runtime.options import Option, whole
-from runtime.prompt_rows.wanted import PoolingChoice
+from runtime.step.prompt_rows.wanted import PoolingChoice
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.devices.parallel.group import Group, process_group, sums_of
+from runtime.devices.parallel.lines import Lines
+from runtime.devices.parallel.share import Share
 from runtime.errors import CheckpointError, DeviceLost
-from runtime.parallel.group import Group, process_group, sums_of
-from runtime.parallel.lines import Lines
-from runtime.parallel.share import Share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from runtime.devices.parallel.lines import Line
     from runtime.loading.options import LoadOptions
-    from runtime.parallel.lines import Line
     from runtime.step.step import Segment
 
 

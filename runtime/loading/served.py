@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.loading.facts import ModelFacts
-from runtime.prompt_rows.wanted import Pooling
+from runtime.step.prompt_rows.wanted import Pooling
 from runtime.text.text_stream import TextStream
 
 if TYPE_CHECKING:

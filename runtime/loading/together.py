@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.devices.parallel.kv import DividedKV
+from runtime.devices.parallel.share import check_shares, share_config
 from runtime.errors import CheckpointError
 from runtime.nn.rank_model import LeadingModel
-from runtime.parallel.kv import DividedKV
-from runtime.parallel.share import check_shares, share_config
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
+    from runtime.devices.parallel.kv import KVSizes
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
     from runtime.nn.model import HiddenStates
     from runtime.nn.weights import Weights
-    from runtime.parallel.kv import KVSizes
 
 
 def check_together(options: LoadOptions, config: ModelConfig, device: torch.device) -> None:

@@ -10,10 +10,10 @@ from runtime.nn.model import Transformer
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
-    from runtime.cuda.capture import Capture
+    from runtime.devices.cuda.capture import Capture
+    from runtime.devices.single_rows.rows import RowKernels
     from runtime.kv.cache import KVCache
     from runtime.nn.weights import Weights
-    from runtime.single_rows.rows import RowKernels
 
 # The logit of a token that a draft model has no row for.  Minus infinity would be taken for a fault.
 ABSENT_LOGIT = -1e15

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.devices.single_rows.staged import stage_single_rows
 from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
@@ -20,15 +21,14 @@ from runtime.nn.layers.rope import rope_tables
 from runtime.nn.matrices.native import native_head
 from runtime.nn.native_draws import NativeDraws
 from runtime.nn.native_stack import native_stacks
-from runtime.prompt_rows.gather import PromptRows
-from runtime.prompt_rows.wanted import NOTHING
 from runtime.sampling.acceptance import verify
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.masks import MaskPenalties
 from runtime.sampling.sampler import Drawn
 from runtime.sampling.staging import StagingBuffer
-from runtime.single_rows.staged import stage_single_rows
 from runtime.step.device import RunAhead
+from runtime.step.prompt_rows.gather import PromptRows
+from runtime.step.prompt_rows.wanted import NOTHING
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Relocate, Save
 
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.families.scales import Scales
-    from runtime.cuda.capture import Capture
+    from runtime.devices.cuda.capture import Capture
+    from runtime.devices.native.kernels import Kernels
+    from runtime.devices.single_rows.rows import RowKernels
     from runtime.kv.cache import KVCache
-    from runtime.native.kernels import Kernels
     from runtime.nn.layers.native_layer import AnyLayer
     from runtime.nn.matrices.linear import Linear
     from runtime.nn.matrices.native import NativeLinear
     from runtime.nn.weights import Weights
-    from runtime.prompt_rows.wanted import RowsGiven
     from runtime.sampling.sampler import SampledRow
     from runtime.sampling.staging import StagedTensor
     from runtime.sampling.tokens import TokenDraws
-    from runtime.single_rows.rows import RowKernels
+    from runtime.step.prompt_rows.wanted import RowsGiven
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
 

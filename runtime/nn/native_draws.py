@@ -1,4 +1,4 @@
-"""Tokens drawn by the kernels of `runtime.native`: of logits in the memory of a CPU, with no sort of a vocabulary."""
+"""Tokens drawn by `runtime.devices.native`'s kernels: of logits in a CPU's memory, with no sort of a vocabulary."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.native.structures import TOKENS_OF_BLOCK, Draw
+from runtime.devices.native.structures import TOKENS_OF_BLOCK, Draw
 from runtime.sampling.batch import MAX_VOCABULARY, MIN_TEMPERATURE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.sampling.tokens import SampleSpec
 
 

@@ -1,4 +1,4 @@
-"""Layers by the kernels of `runtime.native`, several in one call.
+"""Layers by the kernels of `runtime.devices.native`, several in one call.
 
 Between two layers nothing is Python's: a layer of few rows may take no longer than what Python does for it, and this
 thread need not wait for the interpreter, which the event loop has meanwhile.  Cancels are looked at by the kernels, at
@@ -11,7 +11,7 @@ from ctypes import addressof, c_int32, c_int64, c_void_p
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from runtime.native.structures import MOST_ROWS, Marks, Stack
+from runtime.devices.native.structures import MOST_ROWS, Marks, Stack
 from runtime.nn.layers.native_layer import NativeLayer
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.stored import StoredTensor
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.quantization import Quantization
 

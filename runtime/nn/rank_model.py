@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.devices.parallel.lines import Rows, StepOrder
+from runtime.devices.parallel.marks import agree, with_asked_marks
+from runtime.devices.parallel.shared_step import StepAborted, Sum
 from runtime.errors import DeviceLost
 from runtime.nn.model import Transformer
-from runtime.parallel.lines import Rows, StepOrder
-from runtime.parallel.marks import agree, with_asked_marks
-from runtime.parallel.shared_step import StepAborted, Sum
 from runtime.step.step import SegmentOutput, run_step
 from runtime.step.transfer import Save
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.devices.parallel.group import Group
+    from runtime.devices.parallel.lines import Line, Lines
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import Batch
     from runtime.nn.model import HiddenStates
     from runtime.nn.weights import Weights
-    from runtime.parallel.group import Group
-    from runtime.parallel.lines import Line, Lines
     from runtime.step.step import Segment
 
 logger = logging.getLogger("cede.model")

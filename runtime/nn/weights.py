@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.latent_rows import order_rotated_rows
 from runtime.checkpoint.mtp_layout import DEEPSEEK, published_modules
+from runtime.devices.parallel.share import WHOLE, share_config
+from runtime.devices.parallel.tensors import share_tensors
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.norm import read_norm
@@ -16,8 +18,6 @@ from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.nn.matrices.linear import Linear
 from runtime.nn.source import RandomSource, ShapeSource
 from runtime.nn.stored_source import StoredSource, check_shapes
-from runtime.parallel.share import WHOLE, share_config
-from runtime.parallel.tensors import share_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
+    from runtime.devices.parallel.share import Share
     from runtime.nn.layers.norm import Norm
     from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.linear import WeightFormats
     from runtime.nn.source import WeightSource
-    from runtime.parallel.share import Share
 
 _EMBEDDING, _FINAL_NORM, _LM_HEAD = "model.embed_tokens", "model.norm", "lm_head"
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 
 from runtime.checkpoint.open import open_checkpoint
+from runtime.common.host_memory import available_memory
+from runtime.common.processor import processor_name
+from runtime.common.units import counted, format_size
 from runtime.errors import CedeError
-from runtime.host_memory import available_memory
 from runtime.kv.disk.folder import opened_root, roots, scan
 from runtime.loading.fit import fits_of
 from runtime.loading.options import LoadOptions
 from runtime.nn.weights import load_weights
-from runtime.processor import processor_name
 from runtime.selftest.findings import without_paths
 from runtime.step.device import has_bfloat16_arithmetic, select_device, select_dtype
 from runtime.store.resolve import resolve_model
-from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from runtime.checkpoint.stored import GroupCodes
-from runtime.host_memory import available_memory
+from runtime.common.host_memory import available_memory
 from runtime.loading.load import load_model
 from runtime.nn.matrices.arithmetic import quantize_int4, quantize_int8
 from runtime.nn.matrices.formats import KeptCodes, choose_formats

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.mps.rows import NoKernels, compile_rows
+from runtime.devices.mps.rows import NoKernels, compile_rows
+from runtime.devices.single_rows.check import WrongRows, check_rows
 from runtime.selftest.findings import Figures, Mismatch, NotHere
-from runtime.single_rows.check import WrongRows, check_rows
 
 if TYPE_CHECKING:
+    from runtime.devices.single_rows.rows import RowKernels
     from runtime.nn.model import Transformer
-    from runtime.single_rows.rows import RowKernels
 
 
 def check_single_rows(model: Transformer) -> Figures:

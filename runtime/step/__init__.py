@@ -13,4 +13,5 @@ an `Executor`.
 - `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`
 - `device`: `select_device`, `select_dtype`, memory, `RunAhead`
 - `threads`: CPU threads of a step, chosen by `thread_tuner`
+- `prompt_rows`: what prompts give besides KV
 """

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 
+from runtime.common.host_memory import available_memory, host_memory_limit
 from runtime.errors import CheckpointError
-from runtime.host_memory import available_memory, host_memory_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

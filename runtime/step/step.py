@@ -12,16 +12,16 @@ from ctypes import addressof, c_int32
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from runtime.prompt_rows.wanted import NOTHING
+from runtime.step.prompt_rows.wanted import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     import torch
 
-    from runtime.prompt_rows.wanted import RowsGiven, RowsWanted
     from runtime.sampling.tokens import DraftToken, SampledToken, SampleSpec
     from runtime.step.job import StepJob
+    from runtime.step.prompt_rows.wanted import RowsGiven, RowsWanted
     from runtime.step.shortcuts import Ahead, LayersTogether
     from runtime.step.transfer import Transfer
 

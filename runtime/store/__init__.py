@@ -1,7 +1,7 @@
 """From what a user calls a model to its files on disk: a path, a hub id, a package, a short name.
 
 The package knows names, places and downloads, and nothing of what is in a model; torch is not imported.  It rests on
-the modules at the root of `runtime` alone.
+`runtime.common` and `runtime.errors` alone.
 
 - `resolve`: `resolve_model`, the one entry, and `embedded_draft`
 - `names`: `parse_name`, what a name stands for; `catalogue`: the short names; `gguf_names`: which files of many

@@ -6,8 +6,8 @@ import errno
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runtime.common.units import format_size
 from runtime.errors import CheckpointError
-from runtime.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

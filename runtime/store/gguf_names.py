@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from runtime.common.log_text import printable
 from runtime.errors import CheckpointError
-from runtime.log_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

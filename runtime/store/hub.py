@@ -18,12 +18,12 @@ from huggingface_hub import constants, hf_hub_download, model_info, snapshot_dow
 from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
 from huggingface_hub.utils import disable_progress_bars
 
+from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.store.failures import refuse_too_large
 from runtime.store.gguf_names import choose_gguf, gguf_models
 from runtime.store.hub_failures import hub_failure
 from runtime.store.hub_files import fetch_large
-from runtime.units import counted, format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -15,8 +15,8 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from runtime.common.log_text import printable
 from runtime.errors import CheckpointError
-from runtime.log_text import printable
 from runtime.store.failures import FORBIDDEN, FULL
 
 if TYPE_CHECKING:

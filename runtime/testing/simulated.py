@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
+from runtime.step.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Relocate, Save
 

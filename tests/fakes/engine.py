@@ -41,8 +41,8 @@ from tests.fakes.served_model import CONTEXT as CONTEXT
 from tests.fakes.served_model import TEMPLATE as TEMPLATE
 from tests.fakes.served_model import VOCABULARY as VOCABULARY
 from tests.fakes.served_model import FakeModel
-from web.openai.chat.parse import parse_chat
-from web.openai.completions.parse import parse_completion
+from web.apis.openai.chat.parse import parse_chat
+from web.apis.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from runtime.sampling.tokens import TokenLogprobs
     from web.bodies.collect import EventCollector
     from web.generation.asked import Asked
+    from web.generation.openai_format.answers.format import ResponseOptions
     from web.http.asgi import ScopedApp
-    from web.openai.answers.format import ResponseOptions
 
 POSITIONS = 128  # of the arena
 ARENA = ArenaStatistics(POSITIONS, 64, 48, 40, 3, (), None, 2**20, 2**19, 5, 4, 300, 2, 1)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from actors.core.commands import Command
     from actors.core.hold import Hold
     from actors.core.slot_views import SlotView
-    from runtime.ownership import TaskOwner
+    from runtime.common.ownership import TaskOwner
 
 
 class IdleManager:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runtime.ownership import TaskOwner
+from runtime.common.ownership import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

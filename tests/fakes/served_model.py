@@ -9,7 +9,7 @@ from runtime.chat.chat import Chat
 from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.loading.facts import ModelFacts
-from runtime.prompt_rows.wanted import Pooling
+from runtime.step.prompt_rows.wanted import Pooling
 from tests.fakes.byte_tokenizer import ByteTokenizer
 
 CONTEXT = 64

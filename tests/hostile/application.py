@@ -18,9 +18,9 @@ from actors.generating.grammars import compiler_of
 from tests.fakes.simulation import open_simulation, serve_stand_in
 from tests.hostile.parsers import served_model
 from tests.sim.device import Faults
-from web.app import create_app
-from web.options import StateOptions
-from web.responses.stored.state import open_state
+from web.apis.responses.stored.state import open_state
+from web.process.options import StateOptions
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from tests.fakes.simulation import Simulation
     from tests.hostile.bodies import HostileBody
     from tests.hostile.visits import HostileVisit
-    from web.access.api_keys import KeyRing
     from web.http.asgi import ScopedApp
-    from web.limits import Limits
     from web.openapi.operations import Operation
+    from web.process.access.api_keys import KeyRing
+    from web.process.limits import Limits
 
 CONTEXT = 128
 FAILURES = (b'"server_error"', b'"internal_error"', b'"api_error"')

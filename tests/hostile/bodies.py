@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from tests.hostile.fitting import Fitting, words
 from tests.hostile.values import MODEST, OBJECTS, SPOILERS, STRINGS, Json, anything, copied, written
-from web.app import APIS
-from web.limits import MAX_UNKNOWN_FIELDS
-from web.openai.schemas import HINTS, UNSUPPORTED
+from web.generation.openai_format.schemas import HINTS, UNSUPPORTED
+from web.process.limits import MAX_UNKNOWN_FIELDS
+from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from web.limits import MAX_CHOICES
+from web.process.limits import MAX_CHOICES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.hostile.bodies import WITH_BODY, HostileBody
 from tests.hostile.values import Json, nested, written
-from web.limits import MAX_CHOICES
+from web.process.limits import MAX_CHOICES
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 

@@ -19,18 +19,18 @@ from runtime.loading.options import LoadOptions
 from runtime.store.resolve import resolve_model
 from tests.hostile.bodies import FITTINGS, WITH_BODY
 from tests.hostile.values import Json, written
-from web.anthropic.parse import count_tokens, parse_messages
-from web.app import ERROR_SHAPES
+from web.apis.anthropic.parse import count_tokens, parse_messages
+from web.apis.ollama.chat import parse_chat as parse_ollama_chat
+from web.apis.ollama.generate import parse_generate
+from web.apis.openai.chat.parse import parse_chat
+from web.apis.openai.completions.parse import parse_completion
+from web.apis.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
+from web.apis.responses.stored.archive import no_history
+from web.apis.utilities.tokens import apply_template, detokenize, tokenize
+from web.bodies.errors.problem import Problem
 from web.bodies.json_encoding import dumps
 from web.bodies.strict_model import StrictModel, parse_model
-from web.errors.problem import Problem
-from web.ollama.chat import parse_chat as parse_ollama_chat
-from web.ollama.generate import parse_generate
-from web.openai.chat.parse import parse_chat
-from web.openai.completions.parse import parse_completion
-from web.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
-from web.responses.stored.archive import no_history
-from web.utilities.tokens import apply_template, detokenize, tokenize
+from web.serving.app import ERROR_SHAPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,9 +8,9 @@ from tests.hostile.application import Answers, open_application
 from tests.hostile.bodies import OPERATIONS, draw_body, filled
 from tests.hostile.drawn import ask_drawn
 from tests.hostile.visits import draw_visit
-from web.access.api_keys import KeyRing
-from web.access.key_file import read_keys
-from web.app import OPEN
+from web.process.access.api_keys import KeyRing
+from web.process.access.key_file import read_keys
+from web.serving.app import OPEN
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

@@ -10,7 +10,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from web.limits import MAX_NAME
+from web.process.limits import MAX_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

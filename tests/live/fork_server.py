@@ -22,7 +22,7 @@ import pytest
 
 from tests.live.server import ANNOUNCEMENT, DEFAULTS, PATIENCE, ROOT, Server, wait_for
 from web.commands.main import main
-from web.hooks import ServerHooks
+from web.process.hooks import ServerHooks
 from web.process.torch_settings import TORCH_SETTINGS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _forks() -> ForkServerContext:
     from multiprocessing import forkserver
 
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["web.server", "tests.live.fork_server"])
+    context.set_forkserver_preload(["web.serving.server", "tests.live.fork_server"])
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join(paths))

@@ -12,24 +12,24 @@ import torch
 import torch._C._distributed_c10d as c10d
 
 from runtime.checkpoint.open import open_checkpoint
+from runtime.devices.parallel.group import Group, meet, sums_of
+from runtime.devices.parallel.kv import DividedKV
+from runtime.devices.parallel.lines import Line, Lines
+from runtime.devices.parallel.share import Share, share_config
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import SLACK, plan_rings
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.rank_model import FollowingModel, LeadingModel
 from runtime.nn.weights import load_weights
-from runtime.parallel.group import Group, meet, sums_of
-from runtime.parallel.kv import DividedKV
-from runtime.parallel.lines import Line, Lines
-from runtime.parallel.share import Share, share_config
 from tests.models.step_driver import CPU, run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from runtime.devices.parallel.kv import KVSizes
     from runtime.nn.weights import Weights
-    from runtime.parallel.kv import KVSizes
     from runtime.step.step import Segment, StepResult
 
 

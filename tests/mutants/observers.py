@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-FEED, FRAMES = "web/inspection/feed/feed.py", "web/inspection/feed/frames.py"
-TRACER, TRACE = "web/tracing/tracer.py", "web/tracing/request_trace.py"
-RECORDER, METRICS = "web/recording/recorder.py", "web/metrics/recorder.py"
+FEED, FRAMES = "web/observability/inspection/feed/feed.py", "web/observability/inspection/feed/frames.py"
+TRACER, TRACE = "web/observability/tracing/tracer.py", "web/observability/tracing/request_trace.py"
+RECORDER, METRICS = "web/observability/recording/recorder.py", "web/observability/metrics/recorder.py"
 SALVAGED = "actors/kv/salvaged_tokens.py"
 
 MUTANTS = (
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span says phase where it means reason",
-        "web/tracing/attributes.py",
+        "web/observability/tracing/attributes.py",
         '"cede.cancel.reason": receipt.reason.value',
         '"cede.cancel.reason": receipt.phase',
     ),
@@ -176,17 +176,17 @@ MUTANTS = (
     ),
     Mutant(
         "a line of the log can be begun by whom it quotes",
-        "web/logs/record.py",
+        "web/observability/logs/record.py",
         "        else printable(_cut(text))\n",
         "        else _cut(text)\n",
-        ("tests/unit/web/logs/test_formats.py",),
+        ("tests/unit/web/observability/logs/test_formats.py",),
     ),
     Mutant(
         "a value that JSON has not stops a line of the log",
-        "web/logs/record.py",
+        "web/observability/logs/record.py",
         "        return value if math.isfinite(value) else str(value)\n",
         "        return value\n",
-        ("tests/unit/web/logs/test_formats.py",),
+        ("tests/unit/web/observability/logs/test_formats.py",),
     ),
     Mutant(
         "prompts are in the log though nobody asked for that",
@@ -197,9 +197,9 @@ MUTANTS = (
     ),
     Mutant(
         "a collector that is down is a line for each batch",
-        "web/tracing/collector.py",
+        "web/observability/tracing/collector.py",
         "            if not self._lost:\n",
         "            if self._lost >= 0:\n",
-        ("tests/unit/web/tracing/test_collector.py",),
+        ("tests/unit/web/observability/tracing/test_collector.py",),
     ),
 )

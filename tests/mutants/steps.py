@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "a prompt's first row is left out of its mean",
-        "runtime/prompt_rows/pooled.py",
+        "runtime/step/prompt_rows/pooled.py",
         "        self._rows += given.rows\n",
         "        self._rows += given.rows\n"
         "        if not self._sum:\n"
@@ -61,41 +61,41 @@ MUTANTS = (
     ),
     Mutant(
         "the last state is that of any chunk's last row",
-        "runtime/prompt_rows/wanted.py",
+        "runtime/step/prompt_rows/wanted.py",
         "        is_last = rows == len(token_ids)\n",
         "        is_last = True\n",
     ),
     Mutant(
         "scores are those of the token before",
-        "runtime/prompt_rows/wanted.py",
+        "runtime/step/prompt_rows/wanted.py",
         "tuple(token_ids[1 : rows + 1])",
         "tuple(token_ids[:rows])",
     ),
     Mutant(
         "the first token of each chunk has no score",
-        "runtime/prompt_rows/wanted.py",
+        "runtime/step/prompt_rows/wanted.py",
         "tuple(token_ids[1 : rows + 1])",
         "tuple(token_ids[1:rows])",
     ),
     Mutant(
         "rows of the neighbour are pooled",
-        "runtime/prompt_rows/gather.py",
+        "runtime/step/prompt_rows/gather.py",
         "            own = states[part.rows.start : part.rows.stop]\n",
         "            own = states[: len(part.rows)]\n",
-        ("tests/unit/runtime/prompt_rows/test_gather.py",),
+        ("tests/unit/runtime/step/prompt_rows/test_gather.py",),
     ),
     Mutant(
         "the numbers of one that was cancelled are taken for the next one's",
-        "runtime/prompt_rows/gather.py",
+        "runtime/step/prompt_rows/gather.py",
         "            if part.skipped:\n                continue\n",
         "",
-        ("tests/unit/runtime/prompt_rows/test_gather.py",),
+        ("tests/unit/runtime/step/prompt_rows/test_gather.py",),
     ),
     Mutant(
         "rows are scored for who was cancelled",
-        "runtime/prompt_rows/gather.py",
+        "runtime/step/prompt_rows/gather.py",
         "            if part.mark.at is not None:\n",
         "            if False:\n",
-        ("tests/unit/runtime/prompt_rows/test_gather.py",),
+        ("tests/unit/runtime/step/prompt_rows/test_gather.py",),
     ),
 )

@@ -54,7 +54,7 @@ def test_a_library_has_one_home(library: str) -> None:
 def test_the_runtime_knows_trio_only_where_it_meets_tasks() -> None:
     """In the executors and the device thread, which tasks await, and in the check of which task changes what."""
     knowing = [str(path.relative_to(ROOT)) for path in modules("runtime") if "trio" in imported(path)]
-    assert knowing == ["runtime/ownership.py", "runtime/step/device_thread.py", "runtime/step/executor.py"]
+    assert knowing == ["runtime/common/ownership.py", "runtime/step/device_thread.py", "runtime/step/executor.py"]
 
 
 @pytest.mark.parametrize("library", ["asyncio", "dynamo"])
@@ -76,4 +76,6 @@ def test_imports_ask_for_no_device() -> None:
     A call of what is None here raises.
     """
     asks = "import torch; torch.cuda.is_available = torch.cuda.device_count = None"
-    subprocess.run([sys.executable, "-c", f"{asks}; import web.server, tests.live.fork_server"], cwd=ROOT, check=True)
+    subprocess.run(
+        [sys.executable, "-c", f"{asks}; import web.serving.server, tests.live.fork_server"], cwd=ROOT, check=True
+    )

@@ -18,8 +18,12 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("runtime", "actors", "web", "bench")
 BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
 SUFFIXES = (".py", ".jinja", ".json", ".safetensors", ".cpp", ".h", ".metal")  # of what belongs into it
-BUILT = "runtime/native/_kernels"  # where there is a compiler
-DATA = ("runtime/embedded/", "web/openapi/viewer/", "web/page/site/")  # folders of which all belongs into it
+BUILT = "runtime/devices/native/_kernels"  # where there is a compiler
+DATA = (
+    "runtime/embedded/",
+    "web/openapi/viewer/",
+    "web/observability/page/site/",
+)  # folders of which all belongs into it
 NOT_SERVED = ("bench/training/", "bench/results/")  # how the embedded model was made; what was measured
 LARGEST = 16 * 2**20  # bytes; the embedded model is most of it
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from actors.core.receipts import Receipt
     from runtime.errors import CedeError
-    from runtime.prompt_rows.wanted import TokenScore
+    from runtime.step.prompt_rows.wanted import TokenScore
 
 GREEDY = SamplingParams(temperature=0.0, seed=0)
 

@@ -27,7 +27,7 @@ from tests.sim.kv.lies import Lies
 from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
 from tests.sim.scheduler import run
 from tests.sim.warm.drawn import in_earnest
-from web.detached.runs import open_runs
+from web.storage.detached.runs import open_runs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.sim.groups.drawn import GroupEnd
     from tests.sim.kv.tiers import SettledDisk
     from tests.sim.scenario import Scenario, Visit
-    from web.detached.runs import Runs
+    from web.storage.detached.runs import Runs
 
 
 @dataclass(slots=True)

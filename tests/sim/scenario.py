@@ -9,7 +9,7 @@ from actors.control import NO_CONTROL, Control
 from actors.core.generation import GenerationRequest
 from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
-from runtime.prompt_rows.wanted import NO_OUTPUTS, Pooling, PromptOutputs
+from runtime.step.prompt_rows.wanted import NO_OUTPUTS, Pooling, PromptOutputs
 from runtime.testing.faults import (
     BitFlip,
     CancelAt,

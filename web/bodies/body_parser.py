@@ -1,7 +1,7 @@
 """Parses request bodies, short ones in the event loop and others in a worker thread.
 
 Tokenising lets other threads run, and so the event loop (`runtime.text.tokenizer`).  The rest of the work (parsing, the
-chat template) does not, but what one body can ask of it is bounded: `web.bodies.json_size`, `web.limits`.
+chat template) does not, but what one body can ask of it is bounded: `web.bodies.json_size`, `web.process.limits`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from runtime.units import KIB
+from runtime.common.units import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable

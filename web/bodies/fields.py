@@ -1,7 +1,7 @@
 """The types of a request's fields, each with its bounds.
 
-JSON types are exact: the string "5" is no integer, and neither is `true`.  The bounds are those of `web.limits`; a test
-walks the schemas and finds any string, array, object or number that has none.
+JSON types are exact: the string "5" is no integer, and neither is `true`.  The bounds are those of
+`web.process.limits`; a test walks the schemas and finds any string, array, object or number that has none.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from web.limits import (
+from web.process.limits import (
     MAX_ALLOWED_IDS,
     MAX_ARGUMENT_VALUES,
     MAX_BAD_WORD_LENGTH,

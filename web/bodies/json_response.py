@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 from quart_trio.wrappers import TrioResponse as Response
 
-from runtime.units import KIB
+from runtime.common.units import KIB
 from web.bodies.json_encoding import FRAGMENT, dumps, iter_json
 
 if TYPE_CHECKING:

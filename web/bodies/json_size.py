@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
+from runtime.common.units import KIB
 from runtime.errors import RequestError
-from runtime.units import KIB
-from web.limits import MAX_ARRAYS, MAX_OBJECTS, MAX_VALUES
+from web.process.limits import MAX_ARRAYS, MAX_OBJECTS, MAX_VALUES
 
 SLICE = 256 * KIB
 """Bytes that one call looks at, which takes a millisecond or two."""

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError, from_json
 
 from runtime.errors import RequestError
 from web.bodies.validation_errors import request_error
-from web.limits import MAX_NAME, MAX_UNKNOWN_FIELDS
+from web.process.limits import MAX_NAME, MAX_UNKNOWN_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
-from web.limits import MAX_BIASES, MAX_NAME, MAX_UNKNOWN_FIELDS
+from web.process.limits import MAX_BIASES, MAX_NAME, MAX_UNKNOWN_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

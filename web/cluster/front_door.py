@@ -25,15 +25,15 @@ from web.http.browser_policy import BrowserPolicy
 from web.http.hypercorn_config import hypercorn_config
 from web.http.listeners import bound_sockets, open_listeners, url_of
 from web.http.transport.serve import serve_connections
-from web.limits import Limits
 from web.process.descriptors import fit_descriptors
+from web.process.limits import Limits
 from web.process.signals import SIGNALS, exit_now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from web.http.asgi import ScopedApp
-    from web.options import Cluster
+    from web.process.options import Cluster
 
 logger = logging.getLogger("cede.web")
 

@@ -11,7 +11,7 @@ import trio
 
 from web.cluster.control.questions import EVENTS, asked, worker_name
 from web.cluster.guest import from_asyncio, from_trio
-from web.inspection.feed.frames import Frame
+from web.observability.inspection.feed.frames import Frame
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable

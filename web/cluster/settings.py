@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
 
-    from web.options import Cluster
+    from web.process.options import Cluster
 
 BEAT_SECONDS = 2.0  # between two signs of life of a stream on which nothing comes
 SILENCE_SECONDS = 10

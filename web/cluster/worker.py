@@ -30,8 +30,8 @@ from web.cluster.peers import ENDPOINT, Peers, serve_peers
 from web.cluster.routing.block_events import BlockEvents
 from web.cluster.settings import discovery_folder, tell_dynamo
 from web.cluster.stall import StallWatch
-from web.hooks import ServerHooks
-from web.inspection.feed.feed import Feed
+from web.observability.inspection.feed.feed import Feed
+from web.process.hooks import ServerHooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from actors.core.events import DeviceIsBack, DeviceIsLost
     from actors.engine import Engine
     from runtime.step.step import StepModel
-    from web.options import Cluster
+    from web.process.options import Cluster
 
 logger = logging.getLogger("cede.web")
 

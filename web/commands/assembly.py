@@ -19,14 +19,14 @@ from runtime.checkpoint.sampling_defaults import SamplingOptions, sampling_defau
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.store.resolve import embedded_draft, resolve_model
-from web.limits import Limits
-from web.options import Access, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
+from web.process.limits import Limits
+from web.process.options import Access, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
 
 if TYPE_CHECKING:
     from actors.config import EngineConfig
     from web.commands.options.chosen import Chosen
     from web.http.browser_policy import BrowserPolicy
-    from web.server import ServerOptions
+    from web.serving.server import ServerOptions
 
 logger = logging.getLogger("cede.web")
 
@@ -64,11 +64,11 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     """
     from runtime.checkpoint.config import check_context
     from runtime.checkpoint.open import open_checkpoint
-    from runtime.parallel.share import check_shares
-    from web.access.api_keys import KeyRing
-    from web.access.key_file import read_keys
+    from runtime.devices.parallel.share import check_shares
     from web.http.listeners import tls_context
-    from web.tracing.asked import traces_are_asked_for
+    from web.observability.tracing.asked import traces_are_asked_for
+    from web.process.access.api_keys import KeyRing
+    from web.process.access.key_file import read_keys
 
     traced = traces_are_asked_for(os.environ)
     diagnostics = _diagnostics(chosen)
@@ -88,7 +88,7 @@ def server_options(chosen: Chosen, find: Find = resolve_model) -> ServerOptions:
     logger.info("loading %s from %s", _model_name(model.model), load.path)
 
     from actors.kv.config import CacheConfig, TierOptions
-    from web.server import Entrance, ServerOptions
+    from web.serving.server import Entrance, ServerOptions
 
     watch_loop = diagnostics.watch_loop
     return ServerOptions(
@@ -129,7 +129,7 @@ def _engine_config(chosen: Chosen, slots: int, access: Access, diagnostics: Diag
 
 def _diagnostics(chosen: Chosen) -> Diagnostics:
     """Return what is said of the server's work.  Raises RecordingError."""
-    from web.recording.file import check_writable
+    from web.observability.recording.file import check_writable
 
     diagnostics = chosen.config(Diagnostics)
     if diagnostics.record is not None:

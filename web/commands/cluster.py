@@ -20,12 +20,12 @@ from web.commands.options.definitions import DEFINITIONS
 from web.commands.options.flags import config_file, option_flags
 from web.commands.serve import begin_log, listening_place, said_behind
 from web.commands.worker import WITH_PARENT
-from web.options import Listening
+from web.process.options import Listening
 from web.process.signals import exit_on_signals
 
 if TYPE_CHECKING:
     from web.cluster.children import Program
-    from web.logs.handler import LineHandler
+    from web.observability.logs.handler import LineHandler
 
 
 @click.command(cls=ServeCommand, short_help="Serve a model by several workers on this machine.")

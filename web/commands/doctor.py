@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.common.units import counted
 from runtime.errors import CedeError
-from runtime.units import counted
 from web.commands.options.flags import SectionedCommand, option_flag, option_flags
 from web.commands.options.parameters import EXISTING_FOLDER
 from web.process.signals import exit_now, exit_on_signals, unwound_by_signals

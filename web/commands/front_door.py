@@ -12,11 +12,11 @@ from web.commands.options.chosen import Chosen
 from web.commands.options.flags import SectionedCommand, option_flags
 from web.commands.serve import begin_log, said_behind
 from web.commands.worker import with_parent
-from web.limits import Limits
-from web.options import Access, Cluster, Listening
+from web.process.limits import Limits
+from web.process.options import Access, Cluster, Listening
 
 if TYPE_CHECKING:
-    from web.logs.handler import LineHandler
+    from web.observability.logs.handler import LineHandler
 
 
 @click.command("front-door", cls=SectionedCommand, short_help="Serve a cluster's workers at one address.")

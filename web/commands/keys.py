@@ -14,7 +14,7 @@ from web.commands.options.flags import option_flag
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from web.access.api_keys import ApiKey
+    from web.process.access.api_keys import ApiKey
 
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 api_key_file = option_flag("api-key-file", required=True, help="As given to `serve`.")
@@ -65,8 +65,8 @@ def add(
 
     A server that runs serves it once it has read the file again (SIGHUP).
     """
-    from web.access.api_keys import KeyLimits
-    from web.access.key_file import KeyFile
+    from web.process.access.api_keys import KeyLimits
+    from web.process.access.key_file import KeyFile
 
     limits = KeyLimits(requests, queue_share, tokens_per_minute, weight)
     with _told(api_key_file):
@@ -77,7 +77,7 @@ def add(
 @api_key_file
 def list_keys(api_key_file: Path) -> None:
     """List the keys by their names, with their limits."""
-    from web.access.key_file import KeyFile
+    from web.process.access.key_file import KeyFile
 
     with _told(api_key_file):
         for key in KeyFile(api_key_file).keys():
@@ -89,7 +89,7 @@ def list_keys(api_key_file: Path) -> None:
 @api_key_file
 def remove(name: str, api_key_file: Path) -> None:
     """Take the key of NAME out of the file."""
-    from web.access.key_file import KeyFile
+    from web.process.access.key_file import KeyFile
 
     with _told(api_key_file):
         left = KeyFile(api_key_file).remove(name)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.common.units import counted, format_size, parse_duration
 from runtime.errors import CedeError
-from runtime.units import counted, format_size, parse_duration
 from web.commands.options.flags import option_flag
 from web.commands.options.parameters import EXISTING_FOLDER, SIZE, Parsed
 
@@ -166,7 +166,7 @@ def prune(kv_dir: Path, prefix: str, older_than: float | None, to_size: int | No
 
 def _owners(api_key_file: Path) -> list[str]:
     """The names of the keys in a file.  Raises ClickException."""
-    from web.access.key_file import KeyFile
+    from web.process.access.key_file import KeyFile
 
     try:
         return [key.name for key in KeyFile(api_key_file).keys()]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from runtime.log_text import printable, shortened
+from runtime.common.log_text import printable, shortened
 from web.commands.added import added_names, installed_version, load_added
 from web.commands.chat.command import chat
 from web.commands.client.run import run

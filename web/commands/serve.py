@@ -19,8 +19,8 @@ from web.commands.models.progress import DownloadProgress
 from web.commands.options.chosen import Chosen
 from web.commands.options.definitions import SERVER
 from web.commands.options.flags import option_flags
-from web.options import Diagnostics, Listening
 from web.process.failures import said_in_a_line
+from web.process.options import Diagnostics, Listening
 from web.process.signals import EarlyStop, exit_now, unwound_by_signals
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.testing.faults import FaultPlan
-    from web.hooks import ServerHooks
-    from web.logs.handler import LineHandler
-    from web.server import ServerOptions
+    from web.observability.logs.handler import LineHandler
+    from web.process.hooks import ServerHooks
+    from web.serving.server import ServerOptions
 
 
 @click.command(cls=ServeCommand, short_help="Serve a model over OpenAI's HTTP API, and others.")
@@ -72,7 +72,7 @@ def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, LineHandler, E
 
 def begin_log(chosen: Chosen) -> LineHandler:
     """Log as the options say."""
-    from web.logs.setup import log_to_stderr
+    from web.observability.logs.setup import log_to_stderr
 
     return log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
 
@@ -123,7 +123,7 @@ def fault_plan(chosen: Chosen) -> FaultPlan | None:
 def hooks_of(plan: FaultPlan | None) -> ServerHooks:
     """Return the hooks of the server: something that fails as planned, if there is a plan."""
     if plan is None:
-        from web.hooks import ServerHooks
+        from web.process.hooks import ServerHooks
 
         return ServerHooks()
     from web.testing.planned_faults import PlannedFaults
@@ -151,7 +151,7 @@ def _run(
 ) -> None:
     import trio
 
-    from web.server import run_server
+    from web.serving.server import run_server
 
     def announce(url: str) -> None:
         begin_serving(early)

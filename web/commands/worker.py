@@ -24,16 +24,16 @@ from web.commands.serve import (
     listening_place,
     said_behind,
 )
-from web.options import Cluster
+from web.process.options import Cluster
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
     from runtime.testing.faults import FaultPlan
-    from web.logs.handler import LineHandler
+    from web.observability.logs.handler import LineHandler
     from web.process.signals import EarlyStop
-    from web.server import ServerOptions
+    from web.serving.server import ServerOptions
 
 WITH_PARENT = "--with-parent"
 """The flag of those that `cede cluster` starts."""
@@ -78,7 +78,7 @@ def _run(
 ) -> None:
     from web.cluster.guest import run_as_guest
     from web.cluster.worker import WorkerHooks
-    from web.server import run_server
+    from web.serving.server import run_server
 
     hooks = WorkerHooks(cluster, hooks_of(plan))
 

@@ -11,8 +11,11 @@ An API turns a body into an `Asked`, and the engine's events into its own words 
 - `grammar_fields`, `grammars`: what an answer must be, from a body's fields to one `Grammar`
 - `tiers`: how important a request is
 - `logprobs`: how likely a token was
-- `ignored`: `IgnoredFields`, what is told of fields that mean nothing
+- `passed_over`: what clients send and nothing here reads; `ignored`: `IgnoredFields`, what is told of such fields
 - `infill`: prompts for filling in the middle
 - `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer; `shown_parts`: parts as some APIs need
   them
+- `control`: what a request says of its own fate, and groups
+- `embeddings`: texts as vectors
+- `openai_format`: OpenAI's bodies and answers, which other APIs have as well
 """

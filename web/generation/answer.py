@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import Failed, Finished, Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
+from web.bodies.errors.problem import INTERNAL, Problem, report
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS
 from web.bodies.json_encoding import JsonArrayBuilder, JsonStringBuilder, RawJson
-from web.errors.problem import INTERNAL, Problem, report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from actors.core.generation import GenerationRequest
 from runtime.chat.chat import ChatPrompt
 from runtime.text.stop_strings import StopAutomaton
-from web.control.fields import control_of
+from web.generation.control.fields import control_of
 from web.generation.prompts import visible_ids
 from web.generation.sampling import allowed_ids, bad_words, end_ids, sampling_params
 from web.generation.tiers import priority_of

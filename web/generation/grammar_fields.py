@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from web.bodies.fields import TEXT, JsonSchema, Name, Text, type_tag
 from web.bodies.strict_model import StrictModel
-from web.limits import MAX_GRAMMAR, MAX_GUIDED_CHOICES
+from web.process.limits import MAX_GRAMMAR, MAX_GUIDED_CHOICES
 
 Source = Annotated[str, Field(max_length=MAX_GRAMMAR)]
 GuidedChoices = Annotated[list[Source], Field(min_length=1, max_length=MAX_GUIDED_CHOICES, fail_fast=True)]

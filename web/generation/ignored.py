@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from runtime.log_text import literal
+from runtime.common.log_text import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

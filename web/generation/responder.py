@@ -16,11 +16,11 @@ from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
 from web.bodies.json_response import encode_json
 from web.bodies.paged_response import paged_json_response, response_backlog
-from web.control.fields import checked, with_headers
-from web.detached.attaching import attached, whole
-from web.detached.makers import StreamMaker, WholeMaker
+from web.generation.control.fields import checked, with_headers
 from web.http.asgi import current_request
 from web.http.body_budget import BODY_TIMEOUT
+from web.storage.detached.attaching import attached, whole
+from web.storage.detached.makers import StreamMaker, WholeMaker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.bodies.collect import EventCollector
     from web.bodies.json_encoding import SelfEncoding
-    from web.detached.run import Run
-    from web.detached.runs import Maker, Runs
     from web.generation.answer import Formatter
     from web.generation.asked import Asked
+    from web.storage.detached.run import Run
+    from web.storage.detached.runs import Maker, Runs
 
     ParseFunction = Callable[[bytes, ServedModel, int], Asked[Any]]
     Keep = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | SelfEncoding]]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
-from web.limits import MAX_DIGITS
+from web.process.limits import MAX_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

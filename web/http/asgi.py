@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable
 
     from actors.core.generation import GenerationRequest
-    from web.access.api_keys import ApiKey
-    from web.access.usage import Permit
     from web.http.transport.task_group import RequestScope
+    from web.process.access.api_keys import ApiKey
+    from web.process.access.usage import Permit
 
 logger = logging.getLogger("cede.web")
 

@@ -10,8 +10,8 @@ import trio
 from quart_trio.wrappers.request import TrioBody
 from werkzeug.exceptions import RequestEntityTooLarge, RequestTimeout
 
+from runtime.common.units import KIB
 from runtime.errors import RequestError, Unavailable, UnreadableEncoding
-from runtime.units import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable

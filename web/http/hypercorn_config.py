@@ -7,7 +7,7 @@ import sys
 
 from hypercorn.config import Config
 
-from web.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE
+from web.process.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE
 
 
 def hypercorn_config() -> Config:

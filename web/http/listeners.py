@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from runtime.common.log_text import MAX_LITERAL, shortened
 from runtime.errors import CedeError
-from runtime.log_text import MAX_LITERAL, shortened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

@@ -4,7 +4,9 @@
 - `schemas`: pydantic's models as the document's named schemas
 - `document`: makes the document of them
 - `routes`: serves it, and the page
-- `viewer_files`: the page's files, which are in `viewer` and come with the wheel
+- `viewer_files`: the page's files, which are in `viewer` and come with the wheel; `npm_archive`: packages of npm's
+  registry, of which they are, and some of `web.observability.page`
 
-An API's package has its operations beside its routes and imports `operations` alone; `web.app` knows all of them.
+An API's package has its operations beside its routes and imports `operations` alone; `web.serving.app` knows all of
+them.
 """

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from importlib.resources import files
 
-from web.npm_archive import NpmArchive
+from web.openapi.npm_archive import NpmArchive
 
 RAPIDOC = NpmArchive(
     "rapidoc",

@@ -7,10 +7,10 @@ import resource
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.units import counted
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
-    from web.limits import Limits
+    from web.process.limits import Limits
 
 OTHER_DESCRIPTORS = 128
 """Descriptors for all but connections: the model's files, KV on disk, listeners, connections that are refused."""

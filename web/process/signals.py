@@ -30,8 +30,8 @@ class Interrupted(BaseException):
 class EarlyStop:
     """Ends the process at the first signal.  While the process loads this is an orderly stop, so the status is 0.
 
-    While there is something to wind down, `web.server` handles the signals.  A signal that comes later, when the server
-    has been told to stop already, ends the process with status 128 + n, as a second signal does.
+    While there is something to wind down, `web.serving.server` handles the signals.  A signal that comes later, when
+    the server has been told to stop already, ends the process with status 128 + n, as a second signal does.
 
     Attributes:
         has_served: set once the server has been told to stop.

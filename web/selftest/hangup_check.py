@@ -12,7 +12,7 @@ from actors.selftest.cancel_checks import judge
 from actors.selftest.step_aim import step_in
 from runtime.selftest.findings import Mismatch
 from web.http.listeners import open_listeners
-from web.server import Entrance, serve_engine
+from web.serving.server import Entrance, serve_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

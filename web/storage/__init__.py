@@ -1,4 +1,4 @@
-"""Objects that outlive the request that made them: stored answers, on disk or in memory.
+"""Storage of what outlives its request: answers, on disk or in memory; and requests that outlive their clients.
 
 - `objects`: `StoredObject`, and what a listing may ask for
 - `database`: `ObjectDatabase`, the objects in SQLite; synchronous · `schema`: its tables, and those of earlier versions
@@ -6,4 +6,5 @@
 - `files`: the database's file: who may read it, who has it open, and what is done with a damaged one
 - `items`: items as JSON values
 - `store`: `ObjectStore`, the same for the event loop, with all work in one thread at a time
+- `detached`: requests that may outlive their clients, which the objects know nothing of
 """

@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from runtime.log_text import literal
+from runtime.common.log_text import literal
 from web.bodies.query import PageAsked
 from web.storage.clock import StoreClock
 from web.storage.files import (

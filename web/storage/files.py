@@ -8,9 +8,9 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runtime.common.log_text import literal
+from runtime.common.units import MIB
 from runtime.errors import CedeError
-from runtime.log_text import literal
-from runtime.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.common.units import MIB
 from runtime.errors import NotFound, RequestError
-from runtime.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

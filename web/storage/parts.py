@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.units import MIB
+from runtime.common.units import MIB
 from web.storage.objects import LISTED_BYTES, DuplicateItem, Item, ItemNotFound, ItemPage, NothingAfter, check_ids
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from runtime.common.log_text import literal
 from runtime.errors import Unavailable
-from runtime.log_text import literal
 from web.storage.database import ObjectDatabase
 from web.storage.files import StateFolderError, is_damage, takes_nothing
 

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.testing.chaos import JumpingClock, open_chaos
+from runtime.common.units import counted
 from runtime.testing.faults import Chaos
 from runtime.testing.unreliable import UnreliableBlocks, UnreliableModel
-from runtime.units import counted
-from web.hooks import ServerHooks
+from web.process.hooks import ServerHooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import platform
 
-from runtime.processor import processor_name
+from runtime.common.processor import processor_name
 
 
 def describe_machine() -> dict[str, str]:

@@ -10,7 +10,7 @@ from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
 from bench.client.harness.trace import RequestFailed
 from bench.client.harness.turn import measure_freed, measure_unloaded, open_traffic, size
-from runtime.units import counted
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
     from bench.client.harness.prompts import Prompt

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
 from bench.client.harness.turn import send_all, size
-from runtime.units import counted
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,7 @@ import trio
 from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
 from bench.client.harness.turn import send_all, size
-from runtime.units import counted
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
     from bench.client.harness.turn import Measurement

@@ -32,8 +32,8 @@ from bench.engine.event_loop.shares import profiled, table
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.store.resolve import resolve_model
-from web.logs.setup import log_to_stderr
-from web.server import ServerOptions, open_server
+from web.observability.logs.setup import log_to_stderr
+from web.serving.server import ServerOptions, open_server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

@@ -5,7 +5,7 @@
 makes many of each kind in a process of its own, and prints for one of them the bytes that its bound counts, and those
 by which the process's resident memory grew.  Kinds that are bounded by a number have no counted bytes: there, what as
 many take as may be kept is what matters.  A kept answer of a request that may outlive its client is measured with its
-request around it, which only a test can make: `tests/unit/web/detached/test_kept.py`.
+request around it, which only a test can make: `tests/unit/web/storage/detached/test_kept.py`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def stored(number: int) -> Made:
 
 def stored_with_metadata(number: int) -> Made:
     """Store short answers with as many short metadata as there may be."""
-    from web.limits import MAX_METADATA
+    from web.process.limits import MAX_METADATA
     from web.storage.database import ObjectDatabase
     from web.storage.objects import Bounds, Kind, StoredObject
 
@@ -85,7 +85,7 @@ def unread_logprobs(number: int) -> Made:
 
 def kept_logs(number: int) -> Made:
     """Keep the events of answers, without their requests."""
-    from web.detached.run import Run
+    from web.storage.detached.run import Run
 
     def run(i: int) -> Run:
         one = Run(f"cmpl-{i:032}", None)
@@ -101,9 +101,9 @@ def ram_blocks(number: int) -> Made:
     """Keep KV blocks of a small model in memory."""
     import torch
 
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import BLOCK_TOKENS, Block, block_key
     from runtime.kv.ram_tier import RamTier
-    from runtime.ownership import TaskOwner
 
     tier = RamTier(2**34, TaskOwner())
     parent = b"root"
@@ -137,9 +137,9 @@ def grammars(number: int) -> Made:
 def salvaged_tokens(number: int) -> Made:
     """Leave blocks that nobody was served yet."""
     from actors.kv.salvaged_tokens import SalvagedTokens
+    from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import BLOCK_TOKENS
     from runtime.kv.token_chain import TokenChain
-    from runtime.ownership import TaskOwner
 
     left, chain = SalvagedTokens(TaskOwner()), TokenChain(b"root")
     chain.extend(range(number * BLOCK_TOKENS))
@@ -149,7 +149,7 @@ def salvaged_tokens(number: int) -> Made:
 
 def recorded(number: int) -> Made:
     """Have events wait for a recording's file."""
-    from web.recording.trace_events import WAITING, instant
+    from web.observability.recording.trace_events import WAITING, instant
 
     return Made([instant(WAITING, "something", i, request_id=f"cmpl-{i:032}", index=0) for i in range(number)])
 

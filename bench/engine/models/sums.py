@@ -16,8 +16,8 @@ from pathlib import Path
 import click
 import torch
 
-from runtime.parallel.group import process_group, sums_of
-from runtime.parallel.share import Share
+from runtime.devices.parallel.group import process_group, sums_of
+from runtime.devices.parallel.share import Share
 
 ROWS = (1, 64, 512)
 WARM_UP = 20

@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.common.ownership import TaskOwner
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.folder import KVFolderError, locked_folder, opened_root
 from runtime.kv.disk.write_queue import WriteQueue
 from runtime.kv.disk.writer import DiskWriter
-from runtime.ownership import TaskOwner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

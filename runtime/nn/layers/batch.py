@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
     import torch
 
-    from runtime.prompt_rows.gather import PromptRows
+    from runtime.devices.single_rows.rows import SingleRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.staging import StagingBuffer
-    from runtime.single_rows.rows import SingleRows
+    from runtime.step.prompt_rows.gather import PromptRows
     from runtime.step.step import Segment
 
     # Cosines and sines of the rows' positions, each [rows, 1, head_dim].

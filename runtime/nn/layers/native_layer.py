@@ -1,4 +1,4 @@
-"""A decoder layer by `runtime.native`: few rows in one call, with the weights of the layer that it stands for.
+"""A decoder layer by `runtime.devices.native`: few rows in one call, with the weights of the layer that it stands for.
 
 Many rows, as a chunk of a prompt has, go through the kernels in pieces where that is faster: where they multiply bytes,
 unless bfloat16 rows attend to many keys, which PyTorch's attention takes less time for (bench/LOG.md).  Others are
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from runtime.native import structures
-from runtime.native.structures import LANES, MOST_ROWS, OF_BYTES, Layer, Rows, Step
+from runtime.common.units import counted
+from runtime.devices.native import structures
+from runtime.devices.native.structures import LANES, MOST_ROWS, OF_BYTES, Layer, Rows, Step
 from runtime.nn.layers.attention import first_visible
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.norm import NoNorm, RMSNorm
@@ -28,7 +29,6 @@ from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 from runtime.nn.matrices.native_product import DTYPES
-from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.devices.native.kernels import Kernels
     from runtime.kv.cache import KVCache
-    from runtime.native.kernels import Kernels
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.decoder_layer import DecoderLayer
     from runtime.nn.layers.norm import Norm

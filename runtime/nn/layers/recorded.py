@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.common.units import counted
+from runtime.devices.single_rows.rows import RowTable, SingleRows, table_numbers
 from runtime.nn.layers.batch import LayerRows
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.self_attention import SelfAttention
-from runtime.single_rows.rows import RowTable, SingleRows, table_numbers
-from runtime.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.cuda.capture import Capture
+    from runtime.devices.cuda.capture import Capture
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import Batch
     from runtime.sampling.staging import StagedTensor, StagingBuffer

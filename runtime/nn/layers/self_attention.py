@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.devices.single_rows.rows import Scoring
 from runtime.nn.layers.attention import attend, first_visible
 from runtime.nn.layers.query_key_norm import read_query_key_norm
 from runtime.nn.layers.rope import apply_rope
 from runtime.nn.layers.tiles import choose_tile_kernel
 from runtime.nn.matrices.linear import total_bytes
-from runtime.single_rows.rows import Scoring
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.devices.single_rows.rows import SingleRows
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.source import WeightSource
-    from runtime.single_rows.rows import SingleRows
 
 
 class SelfAttention:

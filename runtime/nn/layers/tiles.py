@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from runtime.common.processor import processor_name
 from runtime.nn.matrices.linear import has_bfloat16_products
-from runtime.processor import processor_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

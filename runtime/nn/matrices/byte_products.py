@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
-from runtime.native.structures import LANES, Kind, Matrix
+from runtime.devices.native.structures import LANES, Kind, Matrix
 from runtime.nn.matrices.arithmetic import hadamard_matrix, quantize_int8
 from runtime.nn.matrices.int8 import INT8
 from runtime.nn.matrices.linear import total_bytes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.stored import CodeFormat, GroupCodes
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
 
 OFFSET = 128  # of the bytes that stand for weights of 8 bits
 FOUR = 4  # inputs that are multiplied at a time

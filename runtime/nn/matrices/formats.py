@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.stored import GroupCodes
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
 
 

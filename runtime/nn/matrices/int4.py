@@ -2,9 +2,9 @@
 
 The codes are the file's own (`GroupCodes`), or made of full weights.  PyTorch's kernels dequantise them as they read
 them, row by row of the activations; for many rows the weights are expanded once, and multiplied as full ones.  On a
-CPU that multiplies bytes `runtime.native` does all of it (`ByteCodes`).  On others it multiplies rows of any number,
-each to the bits that it has alone, where it has AVX2 and no more; with AVX-512 it expands the weights, for which
-PyTorch needs several operations, each through memory.  On Arm PyTorch packs them in no blocks.
+CPU that multiplies bytes `runtime.devices.native` does all of it (`ByteCodes`).  On others it multiplies rows of any
+number, each to the bits that it has alone, where it has AVX2 and no more; with AVX-512 it expands the weights, for
+which PyTorch needs several operations, each through memory.  On Arm PyTorch packs them in no blocks.
 
 PyTorch has no public name for these kernels; its version is pinned.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from runtime.native.structures import Kind, Matrix
+from runtime.devices.native.structures import Kind, Matrix
 from runtime.nn.matrices.arithmetic import quantize_int4
 from runtime.nn.matrices.int8 import INT8
 from runtime.nn.matrices.linear import total_bytes
@@ -26,7 +26,7 @@ from runtime.nn.matrices.native_product import DTYPES, native_product
 
 if TYPE_CHECKING:
     from runtime.checkpoint.stored import GroupCodes
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
 
 # From so many rows on, weights are expanded for the product.  On the CPU 512 rows take half the time (bench/LOG.md); on
 # MPS, whose kernel reads the weights again for each row, the number is to be measured on a Mac.

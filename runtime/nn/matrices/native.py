@@ -1,4 +1,4 @@
-"""Matrices as the kernels of `runtime.native` read them: where they lie, so that nothing is kept twice."""
+"""Matrices as the kernels of `runtime.devices.native` read them: where they lie, so that nothing is kept twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.native.structures import LANES, MOST_ROWS, Kind, Matrix
+from runtime.devices.native.structures import LANES, MOST_ROWS, Kind, Matrix
 from runtime.nn.matrices.byte_products import ByteMatrix
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.linear import Linear, WeightMatrix
 
 logger = logging.getLogger("cede.model")

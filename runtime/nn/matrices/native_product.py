@@ -9,8 +9,8 @@ import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from runtime.native.kernels import Kernels
-    from runtime.native.structures import Matrix
+    from runtime.devices.native.kernels import Kernels
+    from runtime.devices.native.structures import Matrix
 
 DTYPES = (torch.float32, torch.bfloat16)  # of rows
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from runtime.native.structures import LANES, MOST_ROWS, Kind, Matrix
+from runtime.devices.native.structures import LANES, MOST_ROWS, Kind, Matrix
 from runtime.nn.matrices.linear import dtype_name, has_onednn, total_bytes
 from runtime.nn.matrices.native_product import native_product
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
 
 KINDS = {torch.bfloat16: Kind.ROWS_OF_BFLOAT16, torch.float16: Kind.ROWS_OF_FLOAT16}
 SLAB = 2**20  # weights that are widened at a time

@@ -14,8 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.common.log_text import printable
 from runtime.errors import CheckpointError
-from runtime.log_text import printable
 from runtime.store.packages import pip_child
 
 if TYPE_CHECKING:

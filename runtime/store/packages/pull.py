@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from runtime.common.units import format_size
 from runtime.errors import CheckpointError
 from runtime.store.failures import disk_failures
 from runtime.store.folder import Source
 from runtime.store.packages.packaged_model import find_model
 from runtime.store.packages.pip_download import pip_download
 from runtime.store.packages.wheels import Wheel
-from runtime.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,8 +23,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from runtime.common.log_text import printable
 from runtime.errors import CheckpointError
-from runtime.log_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

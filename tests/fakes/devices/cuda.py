@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runtime.cuda.rows import TritonRows
+from runtime.devices.cuda.rows import TritonRows
 from tests.fakes.devices.interpreter import triton
 
 if triton is None:
     pytest.skip("Triton is not installed", allow_module_level=True)
 
-from runtime.cuda.kernels import attend_split, join_splits, write_rows
+from runtime.devices.cuda.kernels import attend_split, join_splits, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from runtime.single_rows.rows import RowKernels
+    from runtime.devices.single_rows.rows import RowKernels
 
 
 class InterpretedCapture:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.live.browser.chromium import REBOUND
 from tests.live.server import wait_for
-from web.app import APIS
+from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,7 +13,7 @@ import pytest
 
 from tests.live.browser.chromium import REBOUND
 from tests.live.server import COMPLETIONS, wait_for
-from web.app import APIS
+from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,8 +23,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.fakes.simulation import Simulation, open_simulation, prompt
 from tests.live.h2_client import H2Client
 from tests.live.server import PATIENCE
-from web.limits import Limits
-from web.server import Entrance, serve_engine
+from web.process.limits import Limits
+from web.serving.server import Entrance, serve_engine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ from h2.errors import ErrorCodes
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.live.cancels.connections import STEP, Client, End, frame_of, frames, in_phase, leave, serving
-from web.limits import Limits
+from web.process.limits import Limits
 
 
 async def many_requests(client: Client) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import most_layers_after_cancel, stage, wait_for
-from web.limits import Limits
+from web.process.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

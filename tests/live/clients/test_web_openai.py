@@ -17,7 +17,7 @@ from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import FakeEngine, as_engine, finished, say, token
-from web.app import create_app
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -22,7 +22,7 @@ LENGTHS = (300, 33, 7)  # of the prompts: two with more rows than the kernels ta
 FLAGS = ("--native", "auto", "--dtype", "bfloat16", "--quantize", "int8", "--deterministic", "on")
 
 
-KERNELS = "from runtime.native.kernels import open_kernels; print(open_kernels(1) is not None)"
+KERNELS = "from runtime.devices.native.kernels import open_kernels; print(open_kernels(1) is not None)"
 
 
 @pytest.fixture(scope="module")

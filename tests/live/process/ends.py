@@ -25,7 +25,7 @@ from tests.live.fork_server import ForkedServer, run_forked
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.process.piped import PipedServer, fill
 from tests.live.server import COMPLETIONS, Server, wait_for
-from web.hooks import ServerHooks
+from web.process.hooks import ServerHooks
 from web.storage import store
 from web.storage.database import ObjectDatabase
 

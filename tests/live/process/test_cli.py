@@ -212,14 +212,14 @@ def test_help_and_version(arguments: list[str], says: str) -> None:
 
 SERVES_NOTHING = """
 import gc
-import web.server
+import web.serving.server
 from web.commands.main import main
 
 async def run_server(options, sockets, *, progress, announce, hooks):
     announce("http://nowhere")
     print("small:", len(gc.get_objects()) < 5000 < gc.get_freeze_count())
 
-web.server.run_server = run_server
+web.serving.server.run_server = run_server
 main(["serve", "--port", "0"])
 """
 

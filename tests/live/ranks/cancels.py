@@ -18,7 +18,7 @@ from runtime.step.thread_executor import open_thread_executor
 from runtime.store.resolve import resolve_model
 from tests.live.ranks.processes import MOST_LAYERS
 from tests.models.step_driver import greedy
-from web.ranks.processes import open_ranks
+from web.serving.ranks import open_ranks
 
 if TYPE_CHECKING:
     from runtime.step.step import StepResult

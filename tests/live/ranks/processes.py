@@ -15,7 +15,7 @@ MOST_LAYERS = 3  # two, and one that may end between the moment of a cancel and 
 
 def ranks_of(server: Server) -> list[psutil.Process]:
     """The other ranks' processes."""
-    return [child for child in psutil.Process(server.pid).children() if "runtime.ranks" in child.cmdline()]
+    return [child for child in psutil.Process(server.pid).children() if "runtime.loading.ranks" in child.cmdline()]
 
 
 def has_ended(process: psutil.Process) -> bool:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from runtime.checkpoint.config import parse_config
+from runtime.devices.native.structures import MOST_ROWS
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
-from runtime.native.structures import MOST_ROWS
 from runtime.nn.matrices.linear import Linear, PlainMatrix, WeightFormats
 from runtime.nn.model import Transformer
 from runtime.nn.source import RandomSource
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.layers.batch import Batch
 
 CPU = torch.device("cpu")

@@ -14,7 +14,7 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.step.executor import InlineExecutor
-from web.app import create_app
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

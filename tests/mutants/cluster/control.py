@@ -18,10 +18,10 @@ MUTANTS = (
     ),
     Mutant(
         "a discovery that does not answer keeps a worker from ending",
-        "web/stopping.py",
+        "web/serving/stopping.py",
         "    with trio.move_on_after(LEAVE_SECONDS) as patience:\n",
         "    with trio.CancelScope() as patience:\n",
-        ("tests/unit/web/test_stopping.py",),
+        ("tests/unit/web/serving/test_stopping.py",),
     ),
     Mutant(
         "a worker that slept has KV of which no front door is told any more",

@@ -34,14 +34,14 @@ MUTANTS = (
     ),
     Mutant(
         "the outputs of a matrix's second part are written over those of the first",
-        "runtime/native/source/layer.h",
+        "runtime/devices/native/source/layer.h",
         "take(r, done + output, y)",
         "take(r, output, y)",
         PARTS,
     ),
     Mutant(
         "six bits are taken for those of the next four inputs",
-        "runtime/native/source/codes.h",
+        "runtime/devices/native/source/codes.h",
         "two_bits<2>(high)",
         "two_bits<3>(high)",
         CODES,

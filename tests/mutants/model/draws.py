@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 DRAWS = ("tests/unit/runtime/nn/test_native_draws.py",)
 STAGED = ("tests/unit/runtime/sampling/test_batch.py",)
-SOURCE = "runtime/native/source/draw.h"
+SOURCE = "runtime/devices/native/source/draw.h"
 
 MUTANTS = (
     Mutant(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-STEP = "runtime/parallel/shared_step.py"
-TESTS = ("tests/unit/runtime/parallel/test_shared_step.py",)
+STEP = "runtime/devices/parallel/shared_step.py"
+TESTS = ("tests/unit/runtime/devices/parallel/test_shared_step.py",)
 
 MUTANTS = (
     Mutant(

@@ -4,42 +4,42 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-KERNELS = ("tests/unit/runtime/single_rows/test_check.py",)
-LAUNCHES = ("tests/unit/runtime/mps/test_rows.py",)
-STEPS = ("tests/unit/runtime/single_rows/test_staged.py",)
+KERNELS = ("tests/unit/runtime/devices/single_rows/test_check.py",)
+LAUNCHES = ("tests/unit/runtime/devices/mps/test_rows.py",)
+STEPS = ("tests/unit/runtime/devices/single_rows/test_staged.py",)
 
 MUTANTS = (
     Mutant(
         "SIMD groups are joined before all have left what they have",
-        "runtime/mps/kernels.metal",
+        "runtime/devices/mps/kernels.metal",
         "    threadgroup_barrier(mem_flags::mem_threadgroup);\n",
         "",
         KERNELS,
     ),
     Mutant(
         "a number of a head is added up that lies behind it",
-        "runtime/mps/kernels.metal",
+        "runtime/devices/mps/kernels.metal",
         "            if (mine + i < DIM) {\n                score",
         "            if (mine + i <= DIM) {\n                score",
         KERNELS,
     ),
     Mutant(
         "a split leaves out the last key where the keys cannot be divided",
-        "runtime/mps/kernels.metal",
+        "runtime/devices/mps/kernels.metal",
         "(max(end - first, 0) + splits - 1) / splits",
         "max(end - first, 0) / splits",
         KERNELS,
     ),
     Mutant(
         "Metal's kernels that compute something else are used",
-        "runtime/mps/rows.py",
+        "runtime/devices/mps/rows.py",
         "    except Exception as why:",
         "    except RuntimeError as why:",
         LAUNCHES,
     ),
     Mutant(
         "keys are cut as if a window were none",
-        "runtime/mps/rows.py",
+        "runtime/devices/mps/rows.py",
         "-(-min(seen) // KEYS_OF_A_SPLIT)",
         "-(-max(seen) // KEYS_OF_A_SPLIT)",
         LAUNCHES,
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "all rows of a long chunk attend one by one",
-        "runtime/single_rows/staged.py",
+        "runtime/devices/single_rows/staged.py",
         " or max(counts) > MOST_ROWS_OF_ONE",
         "",
         STEPS,

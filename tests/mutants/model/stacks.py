@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 STACK = ("tests/unit/runtime/nn/test_native_stack.py",)
 TOGETHER = ("tests/unit/runtime/step/test_step_together.py",)
-SOURCE = "runtime/native/source/layer.cpp"
+SOURCE = "runtime/devices/native/source/layer.cpp"
 
 MUTANTS = (
     Mutant(

@@ -14,10 +14,10 @@ MUTANTS = (
     ),
     Mutant(
         "a call of a tool in a namespace has the name that the model sees",
-        "web/responses/output/envelope.py",
+        "web/apis/responses/output/envelope.py",
         "        if name not in self.apart:\n",
         "        if name:\n",
-        ("tests/unit/web/responses/output/test_events.py",),
+        ("tests/unit/web/apis/responses/output/test_events.py",),
     ),
     Mutant(
         "what a compressed body becomes is not counted",

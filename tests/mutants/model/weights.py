@@ -12,7 +12,7 @@ FOOTPRINT = ("tests/unit/runtime/loading/test_footprint.py",)
 MUTANTS = (
     Mutant(
         "float16 is widened as if it were bfloat16",
-        "runtime/native/source/kinds.h",
+        "runtime/devices/native/source/kinds.h",
         "use(Rows<Float16>(",
         "use(Rows<Bfloat16>(",
         SIXTEEN,
@@ -26,7 +26,7 @@ MUTANTS = (
     ),
     Mutant(
         "a row takes its angles where whole heads are rotated",
-        "runtime/native/source/layer.h",
+        "runtime/devices/native/source/layer.h",
         "static_cast<const T*>(step.sin) + row * layer.rotary",
         "static_cast<const T*>(step.sin) + row * (layer.rotary ? dim : 0)",
         KINDS,

@@ -19,17 +19,17 @@ MUTANTS = (
     ),
     Mutant(
         "a text that was held back is told with the usage of the stream's beginning",
-        "web/openai/answers/formatter.py",
+        "web/generation/openai_format/answers/formatter.py",
         " and not self._options.running_usage:",
         ":",
-        ("tests/unit/web/openai/chat/test_format.py",),
+        ("tests/unit/web/generation/openai_format/chat/test_format.py",),
     ),
     Mutant(
         "a message has blocks that are blank",
-        "web/anthropic/answers/message.py",
+        "web/apis/anthropic/answers/message.py",
         "if not text.strip():",
         "if not text:",
-        ("tests/unit/web/anthropic/answers/test_message.py",),
+        ("tests/unit/web/apis/anthropic/answers/test_message.py",),
     ),
     Mutant(
         "fields that an API does not have are read unseen where another has them",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-LOG, HANG_UP = "web/detached/event_log.py", "web/detached/disconnects.py"
-UNIT = "tests/unit/web/detached"
+LOG, HANG_UP = "web/storage/detached/event_log.py", "web/storage/detached/disconnects.py"
+UNIT = "tests/unit/web/storage/detached"
 
 MUTANTS = (
     Mutant(
@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         "another key may attach",
-        "web/detached/runs.py",
+        "web/storage/detached/runs.py",
         "        return run if run is not None and run.owner == owner else None\n",
         "        return run\n",
         (f"{UNIT}/test_routes.py",),
@@ -45,7 +45,7 @@ MUTANTS = (
     ),
     Mutant(
         "an answer that is kept counts as its events alone",
-        "web/detached/run.py",
+        "web/storage/detached/run.py",
         "        return RUN_BYTES + self.log.held\n",
         "        return self.log.size\n",
         (f"{UNIT}/test_kept.py",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-HANDLER, HANDLER_TESTS = "web/logs/handler.py", ("tests/unit/web/logs/test_handler.py",)
+HANDLER, HANDLER_TESTS = "web/observability/logs/handler.py", ("tests/unit/web/observability/logs/test_handler.py",)
 STORE, STORE_TESTS = "web/storage/store.py", ("tests/unit/web/storage/test_store.py",)
 
 MUTANTS = (

@@ -14,10 +14,10 @@ MUTANTS = (
     ),
     Mutant(
         "all vectors of a batch are normalised in one go",
-        "web/embeddings/batch.py",
+        "web/generation/embeddings/batch.py",
         "backlog, normalise=asked.normalise)\n",
         "backlog, normalise=False)\n        vectors = [*map(normalised, vectors)] if asked.normalise else vectors\n",
-        ("tests/unit/web/embeddings/test_batch.py",),
+        ("tests/unit/web/generation/embeddings/test_batch.py",),
     ),
     Mutant(
         "short parts of a long value are encoded without a pause",

@@ -14,15 +14,15 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.devices.native.kernels import Kernels, KernelsMissing
 from runtime.loading import few_rows
 from runtime.loading.served import Proposer
-from runtime.native.kernels import Kernels, KernelsMissing
 from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.params import SamplingParams
 from runtime.store.resolve import resolve_model
 from tests.models.step_driver import random_tokens
 from tests.scenarios.families.engines import GREEDY, Answer, ask, open_family
-from tests.unit.runtime.native.building import SOURCE, build
+from tests.unit.runtime.devices.native.building import SOURCE, build
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

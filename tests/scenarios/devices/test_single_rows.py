@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from runtime.checkpoint.mtp_layout import DEEPSEEK
-from runtime.mps.rows import MetalRows
+from runtime.devices.mps.rows import MetalRows
+from runtime.devices.single_rows.rows import RowTable, Scoring
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule, MtpWeights
@@ -21,7 +22,6 @@ from runtime.selftest import single_rows
 from runtime.selftest.findings import NotHere
 from runtime.selftest.readbacks import expected_reads
 from runtime.selftest.single_rows import check_single_rows
-from runtime.single_rows.rows import RowTable, Scoring
 from runtime.step.step import Segment
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource

@@ -20,7 +20,7 @@ from actors.kv.prefix_cache import empty_cache
 from actors.kv.salvaged_tokens import SalvagedTokens
 from actors.manager.admission import Admission
 from actors.preemption.preemption import Preemption
-from runtime.ownership import NotTheOwner, TaskOwner
+from runtime.common.ownership import NotTheOwner, TaskOwner
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import SegmentResult

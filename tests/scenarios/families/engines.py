@@ -11,13 +11,13 @@ from actors.core.generation import Failed, Finished, GenerationRequest, Token
 from actors.engine import open_engine
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
+from runtime.common.units import MIB
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import InlineExecutor
-from runtime.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

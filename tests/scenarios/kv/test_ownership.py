@@ -17,10 +17,10 @@ from actors.kv.prefix_cache import PrefixCache
 from actors.kv.tiers import Tiers
 from actors.kv.waiting_blocks import SlotBlock, WaitingBlocks
 from actors.kv.write_behind import WriteBehind
+from runtime.common.ownership import NotTheOwner, TaskOwner
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
 from runtime.kv.ram_tier import RamTier
 from runtime.kv.token_chain import TokenChain
-from runtime.ownership import NotTheOwner, TaskOwner
 from tests.fakes.kv_blocks import DTYPE, PLENTY, ROOT, SHAPE, make_block
 from tests.fakes.kv_simulation import fresh, open_kv_simulation, open_settled_disk, text, until
 from tests.fakes.simulation import ask, simulated

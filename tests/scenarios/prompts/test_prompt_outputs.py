@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from actors.core.generation import FinishReason
-from runtime.prompt_rows.wanted import Pooling, PromptOutputs
+from runtime.step.prompt_rows.wanted import Pooling, PromptOutputs
 from tests.fakes.kv_simulation import SettledDisk, fresh, rewrite, text
 from tests.fakes.simulation import CULPRIT, Simulation, ask, open_simulation, prompt, simulated
 from tests.scenarios.kv.cursed import PROMPT, blocks, warm

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from runtime.checkpoint.open import open_checkpoint
+from runtime.devices.parallel.share import check_shares
+from runtime.devices.parallel.shared_step import StepAborted
 from runtime.errors import CheckpointError
 from runtime.nn.matrices.quantization import Quantization
-from runtime.parallel.share import check_shares
-from runtime.parallel.shared_step import StepAborted
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Relocate, Save
 from tests.models.checkpoints import FAMILIES

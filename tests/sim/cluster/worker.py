@@ -232,7 +232,7 @@ class Worker:
         self.over.set()
 
     async def _drain(self) -> None:
-        """As a server does that is told to stop (`web.server`), and then a worker (`web.cluster.worker`)."""
+        """As a server does that is told to stop (`web.serving.server`), and then a worker (`web.cluster.worker`)."""
         await self._membership.leave(STOPPING)
         self.left_discovery_at = trio.current_time()
         await self.sim.engine.drain(self._grace)

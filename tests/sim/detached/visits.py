@@ -12,9 +12,9 @@ from actors.control import Control, OnDisconnect
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError
 from tests.sim.order.fairness import ROUNDING
-from web.detached.disconnects import Followed, patience_of
-from web.detached.event_log import AttachedStream, EventLog
-from web.detached.runs import SSE, RunBounds
+from web.storage.detached.disconnects import Followed, patience_of
+from web.storage.detached.event_log import AttachedStream, EventLog
+from web.storage.detached.runs import SSE, RunBounds
 
 if TYPE_CHECKING:
     import random
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tests.fakes.kv_simulation import KVSimulation
     from tests.sim.clients import Story
     from tests.sim.scenario import Visit
-    from web.detached.run import Run
-    from web.detached.runs import Runs
+    from web.storage.detached.run import Run
+    from web.storage.detached.runs import Runs
 
 MOST_SECONDS = 0.25
 BOUNDS = RunBounds(running=10**6, timeout=MOST_SECONDS, kept_bytes=10**9, tokens=10**6)
@@ -87,7 +87,10 @@ def leavers(visits: Sequence[Visit], dice: random.Random) -> tuple[Visit, ...]:
 
 @dataclass(slots=True)
 class StoryMaker:
-    """Makes a log of the engine's very events, one for each, and tells them to a story; a `web.detached.runs.Maker`."""
+    """Makes a log of the engine's very events, one for each, and tells them to a story.
+
+    A `web.storage.detached.runs.Maker`.
+    """
 
     story: Story
     streamed: bool = True

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from actors.core.observer import Observer
-from web.inspection.feed.feed import Feed
-from web.inspection.feed.stream import FeedStream
+from web.observability.inspection.feed.feed import Feed
+from web.observability.inspection.feed.stream import FeedStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from actors.core.slot_views import GenerationKey
     from actors.engine import Engine
     from tests.sim.instruments.happened import Happened
-    from web.inspection.feed.feed import Viewer
+    from web.observability.inspection.feed.feed import Viewer
 
 Json = dict[str, Any]
 

@@ -9,16 +9,16 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from tests.sim.instruments.picture import Picture
-from web.recording.recorder import Recorder
-from web.recording.steps import DrawnStep
+from web.observability.recording.recorder import Recorder
+from web.observability.recording.steps import DrawnStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from actors.engine import Engine
     from tests.sim.instruments.happened import Happened
-    from web.recording.file import Event
-    from web.recording.trace_events import Json
+    from web.observability.recording.file import Event
+    from web.observability.recording.trace_events import Json
 
 BEGINS = "recording begins"
 CUT = "the recording ended"

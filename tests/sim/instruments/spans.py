@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 
-from web.tracing.tracer import RequestTracer
+from web.observability.tracing.tracer import RequestTracer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

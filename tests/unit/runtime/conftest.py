@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.native.kernels import Kernels, KernelsMissing
+from runtime.devices.native.kernels import Kernels, KernelsMissing
 from tests.fakes.devices.metal.compiled import Shim
-from tests.unit.runtime.native.building import SOURCE, build
+from tests.unit.runtime.devices.native.building import SOURCE, build
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.fakes.engine import FakeEngine, as_engine, say
-from web.app import create_app
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from quart.wrappers import Response

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from web.control.groups import EndedGroup, GroupList
-from web.inspection.answers import Cancelled, LiveRequest, Manager, Receipt, Slot, Speculation, Unread
-from web.inspection.feed.answers import Frame
+from web.generation.control.groups import EndedGroup, GroupList
+from web.observability.inspection.answers import Cancelled, LiveRequest, Manager, Receipt, Slot, Speculation, Unread
+from web.observability.inspection.feed.answers import Frame
 from web.openapi.operations import Answer
 
 WORKER = Field(description="The worker's id, 16 hexadecimal digits.")

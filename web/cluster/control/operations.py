@@ -12,7 +12,7 @@ from web.cluster.control.answers import (
     SlotsOfAll,
     StatisticsOfAll,
 )
-from web.openai.answers.objects import Error
+from web.generation.openai_format.answers.objects import Error
 from web.openapi import routes as of_document
 from web.openapi.operations import ANY_ROUTE, EVENTS, Api, Operation, Parameter, Reply
 

@@ -12,7 +12,8 @@ from quart import request as query
 
 from actors.generating.unread import Unread
 from runtime.errors import NotFound, RequestError, Unavailable
-from web.app import apply_browser_policy
+from web.bodies.errors.handlers import install_error_handlers
+from web.bodies.errors.shapes import ErrorShapes
 from web.bodies.json_response import json_response
 from web.bodies.query import number
 from web.cluster.control import merging
@@ -20,17 +21,16 @@ from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
 from web.cluster.control.operations import CONTROL
 from web.cluster.control.questions import Question, Workers
-from web.errors.handlers import install_error_handlers
-from web.errors.shapes import ErrorShapes
+from web.generation.openai_format.errors import OpenAIErrors
 from web.http.asgi import ScopedApp
 from web.http.body_budget import BodyBudget
-from web.inspection.routes import MAX_WAIT
-from web.limits import Limits
-from web.openai.errors import OpenAIErrors
+from web.observability.inspection.routes import MAX_WAIT
+from web.observability.page.files import CLUSTER_VIEWS
+from web.observability.page.operations import PAGE
+from web.observability.page.routes import add_routes as add_page_routes
 from web.openapi.routes import add_routes as add_document_routes
-from web.page.files import CLUSTER_VIEWS
-from web.page.operations import PAGE
-from web.page.routes import add_routes as add_page_routes
+from web.process.limits import Limits
+from web.serving.app import apply_browser_policy
 
 if TYPE_CHECKING:
     import trio

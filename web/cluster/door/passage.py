@@ -12,16 +12,16 @@ import trio
 from quart_trio.wrappers import TrioResponse as Response
 from werkzeug.datastructures import Headers
 
+from runtime.common.log_text import shortened
 from runtime.errors import ShuttingDown, Unavailable
-from runtime.log_text import shortened
-from web.app import apply_browser_policy
+from web.bodies.errors.handlers import install_error_handlers
+from web.bodies.errors.shapes import ErrorShapes
 from web.bodies.stream_body import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
-from web.errors.handlers import install_error_handlers
-from web.errors.shapes import ErrorShapes
+from web.generation.openai_format.errors import OpenAIErrors
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BODY_TIMEOUT, BodyBudget
-from web.openai.errors import OpenAIErrors
+from web.serving.app import apply_browser_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from web.cluster.door.exchange import Exchange
     from web.http.asgi import ScopedRequest
     from web.http.browser_policy import BrowserPolicy
-    from web.limits import Limits
+    from web.process.limits import Limits
 
 logger = logging.getLogger("cede.web")
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from actors.control import NO_CONTROL, Control
 from runtime.errors import RequestError
 from web.bodies.strict_model import parse_model
-from web.control.fields import ControlFields
+from web.generation.control.fields import ControlFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from runtime.errors import RequestError
+from web.apis.openai.completions.parse import parse_completion
 from web.bodies.fields import NO_LIMIT
 from web.cluster.translation.annotations import control_of
 from web.cluster.translation.output_mark import is_marked, without_mark
-from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

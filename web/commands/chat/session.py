@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from runtime.common.units import counted
 from runtime.errors import CedeError
-from runtime.units import counted
 from web.commands.chat.conversation import ASSISTANT, ChatError, Conversation
 from web.commands.chat.prompt import Key
 from web.commands.chat.slash import help_lines, parse

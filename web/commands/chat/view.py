@@ -10,7 +10,7 @@ from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
-from runtime.units import counted
+from runtime.common.units import counted
 from web.commands.chat.blocks import BlockStream
 from web.commands.client.terminal import harmless
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.units import counted
+from runtime.common.units import counted
 
 if TYPE_CHECKING:
     from web.commands.client.answer import Answer, Json

@@ -1,7 +1,7 @@
 """Server that a command talks to: one that runs, or one that lives as long as the command, in this process.
 
-The latter is `web.server.open_server`: the same application on a port of loopback, with a key that nobody else knows.
-So a request is what it always is, a nursery with a scope of its own, and there is one client for both.
+The latter is `web.serving.server.open_server`: the same application on a port of loopback, with a key that nobody else
+knows. So a request is what it always is, a nursery with a scope of its own, and there is one client for both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from web.commands.client.connection import Connection
-    from web.server import ServerOptions
+    from web.serving.server import ServerOptions
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 LOCAL = ("models-dir", "device", "dtype", "quantize", "context", "threads")
@@ -147,7 +147,7 @@ async def open_target(target: Target) -> AsyncIterator[Connection]:
             yield connection
         return
     from web.commands.serve import LoadingBar
-    from web.server import open_server
+    from web.serving.server import open_server
 
     key = secrets.token_urlsafe()
     progress = LoadingBar() if sys.stderr.isatty() else None
@@ -166,7 +166,7 @@ def run_to_end(main: Callable[[], Awaitable[int]], *, local: bool) -> None:
 
     exit_on_signals()
     if local:
-        from web.logs.setup import log_to_stderr
+        from web.observability.logs.setup import log_to_stderr
 
         log_to_stderr("warning", "text", os.environ)
     with said_in_a_line():

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.common.log_text import printable
+from runtime.common.units import format_size
 from runtime.errors import CedeError
-from runtime.log_text import printable
-from runtime.units import format_size
 from web.commands.options.flags import SectionedCommand, option_flags
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runtime.common.units import format_size
 from runtime.errors import CedeError
-from runtime.units import format_size
 from web.commands.completion import complete_held
 from web.commands.options.flags import SectionedCommand, option_flags
 

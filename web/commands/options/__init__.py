@@ -1,7 +1,7 @@
 """The options of the command line, from their definitions to the configs that they set.  Torch is not imported.
 
 For the commands; rests on the configs of the engine, the cache, the loader and the server, on whose fields options are
-defined (`runtime.options`), and on click, which finds each value and says where.
+defined (`runtime.common.options`), and on click, which finds each value and says where.
 
     definitions  DEFINITIONS, Definition: all options with their names, types and defaults
     parameters   the kinds of values, and what is said of a wrong one

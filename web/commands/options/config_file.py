@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.log_text import quoted
+from runtime.common.log_text import quoted
 from web.commands.options.definitions import DEFINITIONS, PREFIX
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""All options, collected from the configs on whose fields they are defined (`runtime.options`), and their names.
+"""All options, collected from the configs on whose fields they are defined (`runtime.common.options`), and their names.
 
 What an option is called is derived from its field: `hold_seconds` of the cache, which says that it is `kv-hold`, is
 `--kv-hold` on the command line, `CEDE_KV_HOLD` in the environment and `kv-hold` in a file.
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from actors.config import EngineConfig
 from actors.kv.config import CacheConfig, TierOptions
 from runtime.checkpoint.sampling_defaults import SamplingOptions
+from runtime.common.options import Option
+from runtime.common.units import GIB, KIB, MIB
 from runtime.loading.options import LoadOptions
-from runtime.options import Option
-from runtime.units import GIB, KIB, MIB
-from web.limits import Limits
-from web.options import Access, Cluster, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
+from web.process.limits import Limits
+from web.process.options import Access, Cluster, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

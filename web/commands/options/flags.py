@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from runtime.log_text import quoted
+from runtime.common.log_text import quoted
 from web.commands.options.config_file import CONFIG_VARIABLE, read_config, refuse_unknown_variables
 from web.commands.options.definitions import DEFINITIONS, Definition
 from web.commands.options.parameters import FILE, value_type

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.log_text import quoted
-from runtime.units import parse_size
+from runtime.common.log_text import quoted
+from runtime.common.units import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runtime.options import Range
+    from runtime.common.options import Range
     from web.commands.options.definitions import Definition
 
 ZERO = "0"
 
 
 class Parsed(click.ParamType[Any]):
-    """Whatever a function of `runtime.units` reads; a word for None may be among it."""
+    """Whatever a function of `runtime.common.units` reads; a word for None may be among it."""
 
     def __init__(self, name: str, parse: Callable[[str], float], none: tuple[str, ...] = ()) -> None:
         self.name = name

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from runtime.units import counted, format_size
+from runtime.common.units import counted, format_size
 from web.commands.client.figures import receipt_line
 from web.commands.client.terminal import harmless
 

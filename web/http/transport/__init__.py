@@ -5,5 +5,5 @@ handle its bytes.  `protocols` chooses HTTP/1.1 or HTTP/2, and `task_group` runs
 own.  HTTP/2 is `http2`, over h2's machine (`h2_connection`), within a `frame_budget`.  `writer` sends, from a
 `byte_queue`; `idle_timer` and `loop_share` bound idleness and work; `context` is what a connection is given.
 Applications see of this package only the `task_group.RequestScope` in their ASGI scope.  It may import
-`web.limits` and `web.process`, and nothing of cede's APIs.
+`web.process`, and nothing of cede's APIs.
 """

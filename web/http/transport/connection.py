@@ -30,14 +30,14 @@ from hypercorn.events import Closed, Event, RawData
 from hypercorn.typing import ConnectionState, LifespanState
 from hypercorn.utils import parse_socket_addr, repr_socket_addr
 
-from runtime.log_text import literal
+from runtime.common.log_text import literal
 from web.http.transport.byte_queue import ByteQueue
 from web.http.transport.context import ConnectionContext
 from web.http.transport.idle_timer import IdleTimer
 from web.http.transport.protocols import ProtocolWrapper
 from web.http.transport.task_group import ConnectionTaskGroup
 from web.http.transport.writer import Writer, socket_of
-from web.limits import MAX_UNHANDLED
+from web.process.limits import MAX_UNHANDLED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

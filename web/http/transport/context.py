@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from web.http.transport.loop_share import LoopShare
     from web.http.transport.task_group import ConnectionTaskGroup
-    from web.limits import Limits
+    from web.process.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)

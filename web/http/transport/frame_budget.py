@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hyperframe.frame import DataFrame, HeadersFrame
 
-from web.limits import FRAME_BURST, FRAME_RATE
+from web.process.limits import FRAME_BURST, FRAME_RATE
 
 if TYPE_CHECKING:
     from hyperframe.frame import Frame

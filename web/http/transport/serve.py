@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from hypercorn.typing import AppWrapper, LifespanState
 
     from web.http.transport.writer import Stream
-    from web.limits import Limits
+    from web.process.limits import Limits
 
 _log = logging.getLogger("cede.web")
 

@@ -19,7 +19,7 @@ def test_node_finds_nothing_wrong(name: str, tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no Node here")
-    shutil.copytree(ROOT / "web" / "page" / "site", tmp_path / "site")
+    shutil.copytree(ROOT / "web" / "observability" / "page" / "site", tmp_path / "site")
     (tmp_path / "tests").mkdir()
     for path in HERE.glob("*.js"):
         shutil.copy(path, tmp_path / "tests")

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from actors.core.life import PHASES, Event, IllegalTransition, Life, State, planned, state_after
-from runtime.ownership import TaskOwner
+from runtime.common.ownership import TaskOwner
 from tests.rows import every_row
 
 QUEUED, PREEMPTED, PREFILL, DECODE, DRAFT, VERIFY, LOST, DONE = State

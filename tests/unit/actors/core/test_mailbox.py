@@ -10,8 +10,8 @@ from trio.testing import wait_all_tasks_blocked
 from actors.core.commands import Command, DiskHasSpace, Enqueue, Recovered
 from actors.core.mailbox import Mailbox
 from actors.core.reply import Reply
+from runtime.common.ownership import NotTheOwner, TaskOwner
 from runtime.errors import DeviceLost
-from runtime.ownership import NotTheOwner, TaskOwner
 
 
 def test_each_lane_is_in_order_and_taken_by_itself() -> None:

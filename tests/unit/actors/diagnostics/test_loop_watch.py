@@ -13,7 +13,7 @@ import trio
 from actors.diagnostics.loop_holds import LATEST, Cause, HoldLog, LoopHold, cause_of
 from actors.diagnostics.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, seconds_starved, watch_loop
 from tests.fakes.engine import FakeEngine, as_engine
-from web.app import create_app
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

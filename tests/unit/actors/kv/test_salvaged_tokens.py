@@ -7,9 +7,9 @@ from random import Random
 import pytest
 
 from actors.kv.salvaged_tokens import MOST_ALIKE, SalvagedTokens
+from runtime.common.ownership import TaskOwner
 from runtime.kv.blocks import owner_root
 from runtime.kv.token_chain import TokenChain
-from runtime.ownership import TaskOwner
 from tests.fakes.kv_simulation import ROOT, text
 
 TOKENS = text(300, 1)

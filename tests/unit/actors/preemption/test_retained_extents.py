@@ -12,10 +12,10 @@ from actors.core.observer import Observer, Observers
 from actors.core.slots import SlotTable
 from actors.kv.waiting_blocks import WaitingBlocks
 from actors.preemption.retained_extents import RetainedExtents
+from runtime.common.ownership import NotTheOwner, TaskOwner
 from runtime.kv.arena import Extent, Relocation
 from runtime.kv.rings import Rings
 from runtime.kv.token_chain import TokenChain
-from runtime.ownership import NotTheOwner, TaskOwner
 from tests.fakes.kv_simulation import text
 from tests.fakes.simulation import simulated
 from tests.sim.history import ROOT

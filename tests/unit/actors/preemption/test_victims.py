@@ -13,7 +13,7 @@ from actors.core.holds import HoldRecord
 from actors.core.life import Event, Life, State
 from actors.core.slots import SlotTable
 from actors.preemption.victims import MAX_PREEMPTIONS, choose, is_at_rest
-from runtime.ownership import TaskOwner
+from runtime.common.ownership import TaskOwner
 from tests.fakes.holds import ticket_of
 from tests.sim.history import ROOT
 

@@ -11,7 +11,7 @@ import pytest
 
 from bench.page.recording import WireFrame
 from bench.page.stand_in import StandIn
-from web.page.files import INDEX, SiteFiles
+from web.observability.page.files import INDEX, SiteFiles
 
 RECORDING = tuple(WireFrame(0.0, b"event: frame\ndata: %d\n\n" % number) for number in range(3))
 

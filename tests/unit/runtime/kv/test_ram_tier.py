@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from runtime.common.ownership import TaskOwner
 from runtime.kv.ram_tier import RamTier
-from runtime.ownership import TaskOwner
 from tests.fakes.kv_blocks import ROOT, chain, make_block
 
 if TYPE_CHECKING:

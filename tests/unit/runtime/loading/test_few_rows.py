@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from runtime.checkpoint.config import parse_config
+from runtime.devices.mps.rows import MetalRows
 from runtime.errors import CheckpointError
 from runtime.loading import few_rows
 from runtime.loading.few_rows import FewRows, check_deterministic, open_few_rows, open_row_kernels
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
-from runtime.mps.rows import MetalRows
 from runtime.store.resolve import resolve_model
 from tests.models.checkpoints import FAMILIES
 from tests.models.layers.native_models import LLAMA
@@ -22,7 +22,7 @@ from tests.models.layers.native_models import LLAMA
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from tests.fakes.devices.metal.compiled import Shim
 
 CPU, CONFIG = torch.device("cpu"), parse_config(LLAMA)

@@ -16,7 +16,7 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE
-from web.server import ServerOptions, run_server
+from web.serving.server import ServerOptions, run_server
 
 ROOT = Path(__file__).parents[4]
 
@@ -64,7 +64,7 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
         (other / "model.safetensors").replace(folder / "model.safetensors")
         return model
 
-    monkeypatch.setattr("web.server.load_model", load_and_replace)
+    monkeypatch.setattr("web.serving.server.load_model", load_and_replace)
     load = LoadOptions(folder, device="cpu", dtype="float32")
     options = ServerOptions(load, "test", EngineConfig(load.slots))
     with pytest.raises(CheckpointError, match="has changed"):

@@ -19,7 +19,7 @@ from tests.rows import every_row
 from tests.unit.runtime.sampling.sampler_rows import FILTERS, VOCAB, random_logits, spec_of
 
 if TYPE_CHECKING:
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
 
 GREEDY = SamplingParams(temperature=0)
 SETTINGS: list[dict[str, Any]] = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime.native.structures import MOST_ROWS
+from runtime.devices.native.structures import MOST_ROWS
 from runtime.nn import native_stack
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
@@ -25,7 +25,7 @@ from tests.models.layers.native_models import (
 )
 
 if TYPE_CHECKING:
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.model import Transformer
 
 SIX = {"num_hidden_layers": 6}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from runtime.checkpoint.stored import CodeFormat, Rows
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
 
 INPUTS = 128
 SLAB_ROWS = 24  # of a matrix, at a time: no part has a whole number of slabs

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.mps.rows import MetalRows
+from runtime.devices.mps.rows import MetalRows
 from runtime.selftest.findings import Mismatch, NotHere
 from runtime.selftest.parity import Parity
 from runtime.selftest.single_rows import check_single_rows

@@ -14,15 +14,15 @@ from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import ByteTokenizer
 from tests.fakes.engine import CONTEXT, FakeEngine, as_engine, completion, model
+from web.apis.openai.chat.parse import parse_chat
+from web.apis.openai.completions.parse import parse_completion
 from web.bodies.body_parser import INLINE_BODY, LONG_BODY, MAX_ORDINARY, BodyParser
-from web.openai.chat.parse import parse_chat
-from web.openai.completions.parse import parse_completion
 
 if TYPE_CHECKING:
     from runtime.chat.conversation import Conversation
     from runtime.loading.served import ServedModel
     from web.generation.asked import Asked
-    from web.openai.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.format import ResponseOptions
 
 JOB = completion()
 

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from actors.generating.unread import Unread
-from runtime.units import KIB
+from runtime.common.units import KIB
 from web.bodies.json_response import encode_json
 from web.bodies.paged_response import paged_json_response
 

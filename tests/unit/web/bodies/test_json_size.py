@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from runtime.errors import RequestError
 from web.bodies import json_size as body_size
 from web.bodies.json_size import check_json_size
-from web.limits import MAX_ARRAYS, MAX_OBJECTS, MAX_VALUES
+from web.process.limits import MAX_ARRAYS, MAX_OBJECTS, MAX_VALUES
 
 CONTEXT = 1000
 VALUES = MAX_VALUES + CONTEXT

@@ -17,7 +17,7 @@ from web.cluster.control.questions import EVENTS, Question, asked, worker_name
 from web.cluster.control.succession import Succession
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.peers import PATIENCE, Peers, answers
-from web.inspection.feed.feed import Feed
+from web.observability.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from web.cluster.settings import ADDRESSES, BEAT_SECONDS, LOOPBACK, SILENCE_SECONDS, discovery_folder, tell_dynamo
-from web.options import Cluster
+from web.process.options import Cluster
 
 
 def test_processes_that_find_each_other_by_files_listen_on_loopback_alone(tmp_path: Path) -> None:

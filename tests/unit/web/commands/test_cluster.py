@@ -14,8 +14,8 @@ from web.cluster import installed
 from web.commands.cluster import child_environment, cluster, programs
 from web.commands.front_door import front_door
 from web.commands.worker import worker
-from web.logs.handler import LineHandler
-from web.options import Cluster, Listening
+from web.observability.logs.handler import LineHandler
+from web.process.options import Cluster, Listening
 
 if TYPE_CHECKING:
     import click

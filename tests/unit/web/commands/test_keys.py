@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from web.access.key_file import read_keys
 from web.commands.keys import keys
+from web.process.access.key_file import read_keys
 
 if TYPE_CHECKING:
     from pathlib import Path

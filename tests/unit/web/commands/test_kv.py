@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runtime.common.units import format_size, parse_duration, parse_size
 from runtime.kv.blocks import owner_root
-from runtime.units import format_size, parse_duration, parse_size
 from tests.fakes.kv_blocks import (
     FILE_BYTES,
     LONG,
@@ -27,9 +27,9 @@ from tests.fakes.kv_blocks import (
     open_tier,
     put_all,
 )
-from web.access.api_keys import KeyLimits
-from web.access.key_file import KeyFile
 from web.commands.kv import kv
+from web.process.access.api_keys import KeyLimits
+from web.process.access.key_file import KeyFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.rows import every_row
-from tests.unit.web.anthropic.bodies import asked as message
-from tests.unit.web.ollama.apps import chat, generate
-from tests.unit.web.responses.asking import ask as response
+from tests.unit.web.apis.anthropic.bodies import asked as message
+from tests.unit.web.apis.ollama.apps import chat, generate
+from tests.unit.web.apis.responses.asking import ask as response
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,9 +13,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from tests.fakes.engine import FakeEngine, as_engine, posting, say
-from web.app import create_app
 from web.http.body_budget import BODY_TIMEOUT, SMALL_BODY, BodyBudget, BodyReservation, BudgetedBody
-from web.limits import Limits
+from web.process.limits import Limits
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

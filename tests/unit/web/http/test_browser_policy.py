@@ -9,9 +9,9 @@ from werkzeug.datastructures import Headers
 
 from tests.fakes.engine import FakeEngine, as_engine, posting, say
 from tests.rows import every_row
-from web.access.api_keys import KeyRing, plain_key
-from web.app import create_app
 from web.http.browser_policy import BrowserPolicy, BrowserPolicyError, RequestRefused, host_name, preflight_headers
+from web.process.access.api_keys import KeyRing, plain_key
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

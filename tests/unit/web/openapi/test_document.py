@@ -11,8 +11,8 @@ from openapi_spec_validator import validate
 from openapi_spec_validator.validation.exceptions import OpenAPIValidationError
 
 from tests.unit.web.openapi.documents import Json, document_of, make
-from web.app import APIS
 from web.openapi.document import openapi_document
+from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import FakeEngine, as_engine, finished, posting, say, token
 from tests.unit.web.apps import CHAT, HI, TEXT, make
 from tests.unit.web.openapi.documents import Json, check, document_of, items_of, schema_of
-from web.app import create_app
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from actors.core.generation import Event

@@ -9,12 +9,12 @@ import trio
 
 from tests.fakes.engine import FakeEngine
 from tests.unit.web.openapi.documents import make
-from web.access.api_keys import KeyRing
-from web.access.key_file import read_keys
-from web.app import APIS
 from web.openapi import routes
 from web.openapi.document import openapi_document
 from web.openapi.routes import SCRIPTS, ServedDocument
+from web.process.access.api_keys import KeyRing
+from web.process.access.key_file import read_keys
+from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

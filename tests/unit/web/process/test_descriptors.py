@@ -6,8 +6,8 @@ import resource
 
 import pytest
 
-from web.limits import Limits
 from web.process.descriptors import OTHER_DESCRIPTORS, fit_descriptors
+from web.process.limits import Limits
 
 
 class System:

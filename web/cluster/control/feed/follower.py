@@ -16,7 +16,7 @@ from web.cluster.settings import SILENCE_SECONDS
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
-    from web.inspection.feed.frames import Frame
+    from web.observability.inspection.feed.frames import Frame
 
 LOOK_EVERY = 1.0
 """Seconds from one look at discovery to the next, which tells nobody; and until a worker that fell silent is asked."""

@@ -10,7 +10,7 @@ from web.bodies.event_stream import CONTENT_TYPE, HEADERS
 from web.cluster.control.feed.follower import followed
 from web.cluster.control.feed.stream import ClusterStream
 from web.http.asgi import current_request
-from web.inspection.feed.routes import follows
+from web.observability.inspection.feed.routes import follows
 
 if TYPE_CHECKING:
     import trio

@@ -8,8 +8,8 @@ import trio
 
 from web.bodies.page_buffer import PageBuffer
 from web.bodies.stream_body import StreamBody
-from web.inspection.feed.frames import Frame
-from web.inspection.feed.stream import END, KEEP_ALIVE, sse_of
+from web.observability.inspection.feed.frames import Frame
+from web.observability.inspection.feed.stream import END, KEEP_ALIVE, sse_of
 
 if TYPE_CHECKING:
     from web.cluster.control.feed.untaken import Untaken

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from web.cluster.handoff import Closed, handing_over
 from web.cluster.settings import BEAT_SECONDS
-from web.inspection.feed.frames import Frames
+from web.observability.inspection.feed.frames import Frames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from web.cluster.control.questions import Json
     from web.cluster.handoff import Context, Handoff
-    from web.inspection.feed.feed import Feed
+    from web.observability.inspection.feed.feed import Feed
 
 SIGN_OF_LIFE: Json = {}
 """Between two frames, of a worker that has nothing to tell."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
-from web.inspection.feed.feed import CAPACITY
-from web.inspection.feed.frames import LAGGED, SNAPSHOT, Frame
+from web.observability.inspection.feed.feed import CAPACITY
+from web.observability.inspection.feed.frames import LAGGED, SNAPSHOT, Frame
 
 if TYPE_CHECKING:
     from web.cluster.control.questions import Json

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from runtime.checkpoint.config import parse_config
-from runtime.native.structures import MOST_ROWS
+from runtime.devices.native.structures import MOST_ROWS
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.linear import WeightFormats
@@ -40,7 +40,7 @@ from tests.models.layers.native_models import (
 )
 
 if TYPE_CHECKING:
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.model import Transformer
 
 ROOT = Path(__file__).parents[5]

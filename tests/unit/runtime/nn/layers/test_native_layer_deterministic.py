@@ -31,7 +31,7 @@ from tests.models.layers.native_models import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.model import Transformer
 
 # Of each: which weights, and the most rows that one sequence may have in a step, which rings bound.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime.native.kernels import Kernels, KernelsMissing
-from runtime.native.structures import MOST_ROWS
+from runtime.devices.native.kernels import Kernels, KernelsMissing
+from runtime.devices.native.structures import MOST_ROWS
 from runtime.nn.layers.attention import first_visible
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8

@@ -29,7 +29,7 @@ from tests.models.layers.native_models import (
 )
 
 if TYPE_CHECKING:
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat
 
 MODELS = {"llama": LLAMA, "qwen2": QWEN2, "qwen3": QWEN3, "gemma3": GEMMA3}

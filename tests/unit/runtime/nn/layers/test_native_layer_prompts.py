@@ -19,8 +19,8 @@ from tests.models.layers.native_models import CONTEXT, GEMMA3, LLAMA, QWEN3, bot
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runtime.devices.native.kernels import Kernels
     from runtime.kv.cache import KVCache
-    from runtime.native.kernels import Kernels
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.model import Transformer
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from runtime.devices.single_rows import rows
 from runtime.nn.layers import recorded
-from runtime.single_rows import rows
 from tests.fakes.devices.cuda import InterpretedCapture
 from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
 from tests.models.layers.native_models import CONTEXT, LLAMA, QWEN3, difference, run, segments_of

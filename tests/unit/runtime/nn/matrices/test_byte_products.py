@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from runtime.checkpoint.stored import CodeFormat
-from runtime.native.structures import LANES
+from runtime.devices.native.structures import LANES
 from runtime.nn.matrices import byte_products
 from runtime.nn.matrices.arithmetic import TINY, hadamard_matrix, hadamard_rotate, quantize_int4, quantize_int8
 from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
@@ -23,7 +23,7 @@ from tests.unit.runtime.nn.matrices.products import draw, draw_codes, error
 
 if TYPE_CHECKING:
     from runtime.checkpoint.stored import GroupCodes
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.byte_products import ByteMatrix
 
 CPU = torch.device("cpu")

@@ -24,7 +24,7 @@ from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat
 
 needs_vnni = pytest.mark.skipif(not has_integer_products(CPU), reason="no FBGEMM, or a processor without VNNI")

@@ -23,8 +23,8 @@ from tests.rows import every_row
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
 
 if TYPE_CHECKING:
-    from runtime.native.kernels import Kernels
-    from runtime.native.structures import Matrix
+    from runtime.devices.native.kernels import Kernels
+    from runtime.devices.native.structures import Matrix
 
 # Rows, results, scales and zeros are rounded to bfloat16, each by a share of at most 2 ** -9; sums are not.
 ROUNDING = 0.004

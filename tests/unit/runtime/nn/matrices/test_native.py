@@ -7,7 +7,7 @@ from ctypes import addressof
 import pytest
 import torch
 
-from runtime.native.structures import Kind
+from runtime.devices.native.structures import Kind
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import Linear, PlainMatrix
 from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix

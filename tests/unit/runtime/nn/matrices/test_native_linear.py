@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.native.structures import MOST_ROWS
+from runtime.devices.native.structures import MOST_ROWS
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import DynamicInt8, WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, Linear, PlainMatrix, has_onednn
@@ -15,7 +15,7 @@ from runtime.nn.matrices.native import NativeLinear, NotInKernels, native_head
 from tests.unit.runtime.nn.matrices.products import draw, draw_codes, error
 
 if TYPE_CHECKING:
-    from runtime.native.kernels import Kernels
+    from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat
 
 CPU = torch.device("cpu")

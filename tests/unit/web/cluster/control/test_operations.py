@@ -23,8 +23,8 @@ from web.cluster.control.questions import Question, asked
 from web.cluster.control.routes import APIS, control_app
 from web.cluster.control.succession import Succession
 from web.http.browser_policy import BrowserPolicy
-from web.inspection.feed.feed import Feed
-from web.inspection.feed.frames import Frames
+from web.observability.inspection.feed.feed import Feed
+from web.observability.inspection.feed.frames import Frames
 
 if TYPE_CHECKING:
     from web.http.asgi import ScopedApp

@@ -10,7 +10,7 @@ import trio
 from tests.unit.web.cluster.control.feed.workers import TellingWorkers
 from web.cluster.control.routes import control_app
 from web.http.browser_policy import BrowserPolicy
-from web.page.files import SiteFiles
+from web.observability.page.files import SiteFiles
 
 SITE = SiteFiles().by_name
 

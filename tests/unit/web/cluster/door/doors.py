@@ -16,7 +16,7 @@ from web.cluster.door.passage import Passage
 from web.http.browser_policy import BrowserPolicy
 from web.http.hypercorn_config import hypercorn_config
 from web.http.transport.serve import serve_connections
-from web.limits import Limits
+from web.process.limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runtime.options import UNBOUNDED
+from runtime.common.options import UNBOUNDED
 from web.commands.cluster import cluster
 from web.commands.options.chosen import Chosen
 

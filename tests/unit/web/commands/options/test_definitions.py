@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from actors.config import EngineConfig
+from runtime.common.options import Option
 from runtime.loading.options import LoadOptions
-from runtime.options import Option
 from tests.rows import every_row
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.cluster import cluster

@@ -18,7 +18,7 @@ from quart_trio import QuartTrio
 from tests.live.server import PATIENCE
 from web.http.transport.serve import serve_connections
 from web.http.transport.task_group import RequestScope
-from web.limits import Limits
+from web.process.limits import Limits
 
 if TYPE_CHECKING:
     from hypercorn.typing import ASGIFramework

@@ -13,7 +13,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.hostile.frames import PREFACE, PSEUDO, frame
 from tests.live.server import trusting
 from tests.unit.web.http.transport.guarded import get_request, is_well, serving
-from web.limits import Limits
+from web.process.limits import Limits
 
 if TYPE_CHECKING:
     import ssl

@@ -6,7 +6,7 @@ import pytest
 from hyperframe.frame import DataFrame, Frame, HeadersFrame, PingFrame, PriorityFrame, RstStreamFrame, SettingsFrame
 
 from web.http.transport.frame_budget import REQUEST, SMALL, FrameBudget, cost
-from web.limits import FRAME_BURST, FRAME_RATE, Limits
+from web.process.limits import FRAME_BURST, FRAME_RATE, Limits
 
 
 def taken(budget: FrameBudget, units: int, now: float) -> int:

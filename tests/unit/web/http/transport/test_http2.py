@@ -16,7 +16,7 @@ from bench.floods.kinds import FLOODS
 from tests.hostile.frames import PREFACE, frame
 from tests.live.h2_client import H2Client
 from tests.unit.web.http.transport.guarded import is_well, serving
-from web.limits import FRAME_BURST
+from web.process.limits import FRAME_BURST
 
 CALM = h2.errors.ErrorCodes.ENHANCE_YOUR_CALM
 BOUNDED = {  # what their senders are told

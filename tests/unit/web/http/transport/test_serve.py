@@ -12,7 +12,7 @@ from tests.live.h2_client import H2Client
 from tests.live.server import PATIENCE
 from tests.unit.web.http.transport.guarded import get_request, happens, is_well, read_answers, read_on, serving
 from web.http.transport.task_group import RequestScope
-from web.limits import Limits
+from web.process.limits import Limits
 
 # a. What one connection raises ends at most that connection
 

@@ -11,7 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.live.h2_client import H2Client
 from tests.live.server import PATIENCE
 from tests.unit.web.http.transport.guarded import CHUNK, get_request, happens, read_answers, serving
-from web.limits import FRAME_BURST, MAX_UNHANDLED
+from web.process.limits import FRAME_BURST, MAX_UNHANDLED
 
 Hangup = Callable[[trio.SocketStream], Awaitable[None]]
 

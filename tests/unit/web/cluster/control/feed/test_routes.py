@@ -15,7 +15,7 @@ from web.cluster.control.feed.stream import ClusterStream
 from web.cluster.control.feed.untaken import Standing, Untaken
 from web.cluster.control.routes import control_app
 from web.http.browser_policy import BrowserPolicy
-from web.inspection.feed.stream import END, KEEP_ALIVE
+from web.observability.inspection.feed.stream import END, KEEP_ALIVE
 
 
 async def get(workers: TellingWorkers, path: str, stop: trio.Event | None = None) -> tuple[int, str, str]:

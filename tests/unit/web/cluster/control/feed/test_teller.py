@@ -15,7 +15,7 @@ from tests.fakes.engine import FakeEngine, as_engine, completion
 from tests.live.server import PATIENCE
 from web.cluster.control.feed.teller import SIGN_OF_LIFE, FrontDoorSight, Teller
 from web.cluster.guest import from_asyncio, run_as_guest
-from web.inspection.feed.feed import Feed
+from web.observability.inspection.feed.feed import Feed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

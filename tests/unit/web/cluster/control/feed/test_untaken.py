@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.web.cluster.control.feed.workers import A, B, frame, snapshot
 from web.cluster.control.feed.untaken import Standing, Untaken
-from web.inspection.feed.frames import LAGGED, SNAPSHOT
+from web.observability.inspection.feed.frames import LAGGED, SNAPSHOT
 
 JOINED, SILENT, LEFT = ({"standing": standing} for standing in ("joined", "silent", "left"))
 

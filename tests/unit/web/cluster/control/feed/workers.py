@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from web.inspection.feed.frames import FRAME, SNAPSHOT, Frame
+from web.observability.inspection.feed.frames import FRAME, SNAPSHOT, Frame
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

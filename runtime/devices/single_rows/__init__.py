@@ -1,0 +1,8 @@
+"""Attention of single rows: a step's rows, whichever sequences they are of, in one launch.
+
+What the kernels for CUDA (`runtime.devices.cuda`) and for MPS (`runtime.devices.mps`) share.
+
+rows.py        where the rows of a step lie, how a layer scores, and what kernels do
+staged.py      which steps are of single rows, and what is sent for them
+check.py       kernels beside PyTorch's operations, in a few small cases
+"""

@@ -1,8 +1,0 @@
-"""Attention of single rows: a step's rows, whichever sequences they are of, in one launch.
-
-What the kernels for CUDA (`runtime.cuda`) and for MPS (`runtime.mps`) share.
-
-rows.py        where the rows of a step lie, how a layer scores, and what kernels do
-staged.py      which steps are of single rows, and what is sent for them
-check.py       kernels beside PyTorch's operations, in a few small cases
-"""

@@ -1,0 +1,1 @@
+"""Unit tests of `runtime.common`, module by module."""

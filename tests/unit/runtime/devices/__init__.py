@@ -1,0 +1,1 @@
+"""Unit tests of `runtime.devices`, module by module."""

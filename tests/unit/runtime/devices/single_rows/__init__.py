@@ -1,0 +1,1 @@
+"""Tests of `runtime.devices.single_rows`."""

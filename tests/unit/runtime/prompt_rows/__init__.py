@@ -1,1 +1,0 @@
-"""Unit tests of `runtime.prompt_rows`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `runtime.step.prompt_rows`, module by module."""

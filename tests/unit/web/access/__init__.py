@@ -1,1 +1,0 @@
-"""Unit tests of `web.access`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.anthropic`, module by module."""

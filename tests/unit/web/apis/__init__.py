@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis.anthropic`, module by module."""

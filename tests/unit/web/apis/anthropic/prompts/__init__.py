@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis.anthropic.prompts`: what a body asks of the model."""

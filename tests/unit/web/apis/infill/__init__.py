@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis.infill`, module by module."""

@@ -1,0 +1,4 @@
+"""Unit tests of `web.apis.ollama`, module by module.
+
+- `apps`: bodies and chats to be tested
+"""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis.openai.chat`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis.openai.embeddings`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis.responses.input`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.bodies.errors`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.detached`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.embeddings`, module by module."""

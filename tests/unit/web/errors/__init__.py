@@ -1,1 +1,0 @@
-"""Unit tests of `web.errors`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.generation.embeddings`, module by module."""

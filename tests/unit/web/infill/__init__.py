@@ -1,1 +1,0 @@
-"""Unit tests of `web.infill`, module by module."""

@@ -1,0 +1,1 @@
+"""Unit tests of `web.observability`, module by module."""

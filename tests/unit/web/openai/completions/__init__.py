@@ -1,1 +1,0 @@
-"""Unit tests of `web.openai.completions`, module by module."""

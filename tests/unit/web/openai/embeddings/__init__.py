@@ -1,1 +1,0 @@
-"""Unit tests of `web.openai.embeddings`, module by module."""

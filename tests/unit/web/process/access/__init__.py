@@ -1,0 +1,1 @@
+"""Unit tests of `web.process.access`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.responses.input`, module by module."""

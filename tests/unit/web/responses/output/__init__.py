@@ -1,1 +1,0 @@
-"""Unit tests of `web.responses.output`, module by module."""

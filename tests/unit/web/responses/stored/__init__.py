@@ -1,1 +1,0 @@
-"""Unit tests of `web.responses.stored`, module by module."""

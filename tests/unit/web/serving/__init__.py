@@ -1,0 +1,1 @@
+"""Unit tests of `web.serving`, module by module."""

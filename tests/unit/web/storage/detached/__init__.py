@@ -1,0 +1,1 @@
+"""Unit tests of `web.storage.detached`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.utilities`, module by module."""

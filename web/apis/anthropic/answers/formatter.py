@@ -1,0 +1,138 @@
+"""A message: as a stream, whose events are named server-sent events, and as one object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from actors.core.generation import Finished
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
+from web.apis.anthropic.answers.message import MessageParts
+from web.apis.anthropic.errors import error_object
+from web.bodies.json_encoding import dumps
+from web.generation.answer import CALL, TEXT, THOUGHT, Block, Formatter, Gathered
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.core.generation import Progress
+    from runtime.chat.parts import Part
+    from web.apis.anthropic.answers.message import Json, MessageOptions
+    from web.bodies.errors.problem import Problem
+
+
+def named_event(fields: Json) -> bytes:
+    """Encode an event, whose name is its `type`."""
+    return f"event: {fields['type']}\ndata: {dumps(fields)}\n\n".encode()
+
+
+PING = named_event({"type": "ping"})
+
+DELTAS = {
+    TEXT: ("text_delta", "text"),
+    THOUGHT: ("thinking_delta", "thinking"),
+    CALL: ("input_json_delta", "partial_json"),
+}
+"""The type of a block's deltas, and the field that has their text, by the type of the block."""
+
+
+class MessageFormatter(Formatter):
+    """Shows a message of Anthropic's.
+
+    The message of a stream begins before the first token, as soon as anything is written.
+
+    Args:
+        options: how to answer.
+        page_bytes: of the pages that a whole message is held in; None for a stream.
+    """
+
+    def __init__(self, options: MessageOptions, page_bytes: int | None = None) -> None:
+        gathered = [Gathered(page_bytes, in_order=True, objects=True)] if page_bytes else []
+        super().__init__(MessageParts(options, whole_calls=bool(gathered)), gathered=gathered)
+        self._options = options
+        self._begun = False
+        self._open: str | None = None  # the type of the block that is open
+        self._count = 0  # of the blocks that have ended
+        self._head = ""  # what stands before the text of a delta of the open block
+
+    def pieces(self, event: Progress, parts: Sequence[Part]) -> list[bytes]:
+        """Return the events for an event of the engine's; see `Formatter`."""
+        written = [self._opening(), *map(self._part, parts)]
+        if isinstance(event, Finished):
+            end = self._options.end(event, self.parts)
+            written += [self._close(), named_event({"type": "message_delta", "delta": end.delta, **end.rest})]
+        return written
+
+    def keep_alive(self) -> bytes:
+        """Return a ping, which is an event of its own, after the beginning of the message."""
+        return self._opening() + PING
+
+    def closing(self) -> bytes:
+        """Return the end of a complete stream."""
+        return named_event({"type": "message_stop"})
+
+    def error(self, problem: Problem) -> bytes:
+        """Return an event of its own for an error; see `Formatter`."""
+        return named_event(error_object(problem, self._options.id))
+
+    def _opening(self) -> bytes:
+        """Return the beginning of the message, once."""
+        if self._begun:
+            return b""
+        self._begun = True
+        return named_event({"type": "message_start", "message": self._options.message()})
+
+    def _part(self, part: Part) -> bytes:
+        match part:
+            case TextPart(text):
+                return self._within(TEXT, {"type": TEXT, TEXT: ""}) + self._delta(text)
+            case ReasoningPart(text):
+                return self._within(THOUGHT, {"type": THOUGHT, THOUGHT: "", "signature": ""}) + self._delta(text)
+            case CallStart(call, name):
+                return self._start({"type": CALL, "id": self._options.call_id(call), "name": name, "input": {}})
+            case CallArguments(_, text):
+                return self._delta(text)
+            case CallEnd():
+                return self._close()
+
+    def _within(self, kind: str, block: Json) -> bytes:
+        """Return the beginning of a block, unless one of that kind is open."""
+        return b"" if self._open == kind else self._start(block)
+
+    def _start(self, block: Json) -> bytes:
+        ended = self._close()
+        self._open = block["type"]
+        kind, field = DELTAS[block["type"]]
+        delta = f'{{"type":"content_block_delta","index":{self._count},"delta":{{"type":"{kind}","{field}":'
+        self._head = f"event: content_block_delta\ndata: {delta}"
+        return ended + named_event({"type": "content_block_start", "index": self._count, "content_block": block})
+
+    def _delta(self, text: str) -> bytes:
+        """Return a delta, at the cost of encoding its text alone."""
+        return f"{self._head}{dumps(text)}}}}}\n\n".encode() if text else b""
+
+    def _close(self) -> bytes:
+        """Return the end of the open block; nothing if there is none."""
+        if self._open is None:
+            return b""
+        signed = b""
+        if self._open == THOUGHT:
+            delta = {"type": "signature_delta", "signature": self._options.signature}
+            signed = named_event({"type": "content_block_delta", "index": self._count, "delta": delta})
+        written = signed + named_event({"type": "content_block_stop", "index": self._count})
+        self._open = None
+        self._count += 1
+        return written
+
+    def result(self) -> Json:
+        """Return the message; see `Formatter`."""
+        (gathered,) = self.gathered
+        end = self._options.end(self.ends[0], self.parts)
+        blocks = [self._whole(block) for block in gathered.blocks]
+        return self._options.message() | {"content": blocks} | end.delta | end.rest
+
+    def _whole(self, block: Block) -> Json:
+        if block.start is not None:
+            call_id = self._options.call_id(block.start.call)
+            return {"type": CALL, "id": call_id, "name": block.start.name, "input": block.content}
+        signed = {"signature": self._options.signature} if block.kind == THOUGHT else {}
+        return {"type": block.kind, block.kind: block.content, **signed}

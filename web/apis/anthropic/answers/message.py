@@ -1,0 +1,169 @@
+"""Common parts of streams and whole messages: the message object, its usage, its blocks, and why it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from actors.core.generation import FinishReason
+from runtime.chat.parts import CallArguments, CallEnd, PlainParser, ReasoningPart, TextPart
+from web.generation.answer_parts import TOOL_CALLS, AnswerParts
+from web.generation.control.cancel_note import cancel_note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from actors.core.generation import Finished, Progress
+    from runtime.chat.parts import OutputParser, Part
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOptions:
+    """Options of a request for its answer.
+
+    Attributes:
+        id: of the request and its message.
+        model: the name that the client used.
+        prompt_tokens: of the prompt.
+        room: tokens after the prompt in the context, where the client's `max_tokens` is more than that; else None.
+        show_thinking: whether a thinking block has its text.
+        parser: makes the parser of the answer.
+    """
+
+    id: str
+    model: str
+    prompt_tokens: int
+    room: int | None = None
+    show_thinking: bool = True
+    parser: Callable[[], OutputParser] = PlainParser
+
+    def message(self) -> Json:
+        """Return the message object before anything is in it."""
+        return {
+            "id": self.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage(self.prompt_tokens, 0, 0, 0),
+        }
+
+    def call_id(self, call: int) -> str:
+        """Return the id of call number `call`: the same in a stream and in a whole message."""
+        digest = hashlib.blake2b(f"{self.id}/{call}".encode(), digest_size=12)
+        return f"toolu_{digest.hexdigest()}"
+
+    @property
+    def signature(self) -> str:
+        """The signature of a thinking block, which clients send back: the message's id, for nothing is signed here."""
+        return self.id
+
+    def end(self, finished: Finished, parts: AnswerParts) -> MessageEnd:
+        """Return what a message ends with.
+
+        Args:
+            finished: the generation's last event.
+            parts: of the answer, after the last of them.
+        """
+        counted = finished.completion_tokens, parts.reasoning_tokens
+        return MessageEnd(
+            self._stop_reason(finished, parts.reason(finished)),
+            finished.stop_string if finished.reason is FinishReason.STOP else None,
+            usage(self.prompt_tokens, finished.cached_tokens, *counted),
+            cancel_note(finished),
+        )
+
+    def _stop_reason(self, finished: Finished, reason: str) -> str:
+        """Return why a message ended; `reason` is OpenAI's word for it, which tells whether tools were called.
+
+        An answer that an operator, a deadline or a shutdown has cut short says `max_tokens`: of Anthropic's words it is
+        the one for an answer that is not whole.
+        """
+        if finished.reason is FinishReason.STOP:
+            if finished.stop_string is not None:
+                return "stop_sequence"
+            return "tool_use" if reason == TOOL_CALLS else "end_turn"
+        if finished.reason is FinishReason.LENGTH and self.room is not None:
+            return "model_context_window_exceeded"
+        return "max_tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageEnd:
+    """End of a message.
+
+    Attributes:
+        stop_reason: in Anthropic's words.
+        stop_sequence: of the client's, that ended it; None where none did.
+        usage: what it took.
+        cancel_note: the field for which Anthropic has no word, if there is one.
+    """
+
+    stop_reason: str
+    stop_sequence: str | None
+    usage: Json
+    cancel_note: Json = field(default_factory=dict)
+
+    @property
+    def delta(self) -> Json:
+        """Reason why it ended."""
+        return {"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence}
+
+    @property
+    def rest(self) -> Json:
+        """The other fields, one of them cede's own."""
+        return {"usage": self.usage} | self.cancel_note
+
+
+def usage(prompt_tokens: int, cached_tokens: int, completion_tokens: int, thinking_tokens: int) -> Json:
+    """Return Anthropic's `usage`, in which the prompt's tokens that were found already computed count by themselves."""
+    return {
+        "input_tokens": prompt_tokens - cached_tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": cached_tokens,
+        "output_tokens": completion_tokens,
+        "output_tokens_details": {"thinking_tokens": thinking_tokens},
+    }
+
+
+class MessageParts(AnswerParts):
+    """The parts of a message as Anthropic's API has them: no text is blank, and thoughts may be hidden.
+
+    What models write between their thought and a call is blank, and means nothing: it is held until a text follows.
+
+    Args:
+        options: how to answer.
+        whole_calls: see `AnswerParts`.
+    """
+
+    def __init__(self, options: MessageOptions, *, whole_calls: bool) -> None:
+        super().__init__(options.parser, 1, whole_calls=whole_calls)
+        self._shows_thinking = options.show_thinking
+        self._blank = ""  # the beginning of a text
+        self._open: type[Part] | None = None  # what the block that is open is made of
+
+    def of(self, event: Progress) -> list[Part]:
+        """Return the parts that an event makes certain; see `AnswerParts`."""
+        return [shown for part in super().of(event) if (shown := self._shown(part)) is not None]
+
+    def _shown(self, part: Part) -> Part | None:
+        match part:
+            case TextPart(text):
+                if self._open is not TextPart:
+                    self._blank += text
+                    if not text.strip():
+                        return None
+                    part, self._blank, self._open = TextPart(self._blank), "", TextPart
+                return part if part.text else None
+            case ReasoningPart() if self._open is ReasoningPart:
+                pass
+            case CallArguments():
+                return part
+            case _:
+                self._blank, self._open = "", None if isinstance(part, CallEnd) else type(part)
+        return ReasoningPart("") if isinstance(part, ReasoningPart) and not self._shows_thinking else part

@@ -1,0 +1,210 @@
+"""The objects that Anthropic's endpoints answer, for the OpenAPI document.  A field with a default may be left out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, RootModel
+
+from web.generation.control.cancel_note import CancelNote
+from web.openapi.operations import Answer
+
+
+class ErrorDetails(Answer):
+    """The error."""
+
+    type: str
+    message: str
+
+
+class Error(Answer):
+    """The error object, which Anthropic's clients turn into an exception."""
+
+    type: Literal["error"]
+    error: ErrorDetails
+    request_id: str | None
+
+
+class ModelInfo(Answer):
+    """A model that is served, in Anthropic's words."""
+
+    type: Literal["model"]
+    id: str
+    display_name: str
+    created_at: str = Field(description="RFC 3339.")
+    lifecycle: Literal["active"]
+    max_input_tokens: int
+    max_tokens: int
+
+
+class ModelPage(Answer):
+    """The models that are served, in Anthropic's words."""
+
+    data: list[ModelInfo]
+    first_id: str
+    last_id: str
+    has_more: Literal[False]
+
+
+class OutputTokensDetails(Answer):
+    """Details of the tokens of the answer."""
+
+    thinking_tokens: int
+
+
+class Usage(Answer):
+    """Usage of the request; the tokens of its prompt are the sum of the first three."""
+
+    input_tokens: int
+    cache_creation_input_tokens: int
+    cache_read_input_tokens: int
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+
+
+class Text(Answer):
+    """A text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class Thought(Answer):
+    """The model's thoughts before its answer."""
+
+    type: Literal["thinking"]
+    thinking: str
+    signature: str
+
+
+class ToolUse(Answer):
+    """A call of a tool."""
+
+    type: Literal["tool_use"]
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+Block = Annotated[Text | Thought | ToolUse, Field(discriminator="type")]
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
+
+
+class Message(Answer):
+    """A message; at the beginning of a stream it is empty."""
+
+    id: str
+    type: Literal["message"]
+    role: Literal["assistant"]
+    model: str
+    content: list[Block]
+    stop_reason: StopReason | None
+    stop_sequence: str | None
+    usage: Usage
+    cede: CancelNote | None = None
+
+
+class TokenCount(Answer):
+    """Number of tokens of a prompt."""
+
+    input_tokens: int
+
+
+# --- the events of a stream -------------------------------------------------------------------------------------------
+
+
+class MessageStart(Answer):
+    """The message begins."""
+
+    type: Literal["message_start"]
+    message: Message
+
+
+class BlockStart(Answer):
+    """A content block begins."""
+
+    type: Literal["content_block_start"]
+    index: int
+    content_block: Block
+
+
+class TextDelta(Answer):
+    """More of a text."""
+
+    type: Literal["text_delta"]
+    text: str
+
+
+class ThinkingDelta(Answer):
+    """More of a thought."""
+
+    type: Literal["thinking_delta"]
+    thinking: str
+
+
+class SignatureDelta(Answer):
+    """The signature of a thought."""
+
+    type: Literal["signature_delta"]
+    signature: str
+
+
+class InputDelta(Answer):
+    """More of the JSON of a call's input."""
+
+    type: Literal["input_json_delta"]
+    partial_json: str
+
+
+class BlockDelta(Answer):
+    """More of the content block that is open."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: Annotated[TextDelta | ThinkingDelta | SignatureDelta | InputDelta, Field(discriminator="type")]
+
+
+class BlockStop(Answer):
+    """The content block ends."""
+
+    type: Literal["content_block_stop"]
+    index: int
+
+
+class Stopped(Answer):
+    """Reason why the message ended."""
+
+    stop_reason: StopReason
+    stop_sequence: str | None
+
+
+class MessageDelta(Answer):
+    """The message ends: why, and what it took."""
+
+    type: Literal["message_delta"]
+    delta: Stopped
+    usage: Usage
+    cede: CancelNote | None = None
+
+
+class MessageStop(Answer):
+    """End of the stream: nothing follows."""
+
+    type: Literal["message_stop"]
+
+
+class Ping(Answer):
+    """A sign of life, which may come at any time after the beginning."""
+
+    type: Literal["ping"]
+
+
+class StreamEvent(
+    RootModel[
+        Annotated[
+            MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | Ping | Error,
+            Field(discriminator="type"),
+        ]
+    ]
+):
+    """One event of a stream, whose name is its type."""

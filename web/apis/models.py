@@ -1,0 +1,96 @@
+"""The model that is served, under the path that OpenAI's and Anthropic's APIs share.
+
+A client of Anthropic's is known by the header that it always sends, and gets answers and errors in Anthropic's shape.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import RootModel
+
+import web.apis.anthropic.answers.objects as anthropic_answers
+import web.apis.anthropic.models as anthropic
+import web.apis.openai.models as openai
+import web.generation.openai_format.answers.objects as openai_answers
+from runtime.errors import NotFound
+from web.bodies.json_response import json_response
+from web.http.asgi import current_request
+from web.openapi.operations import ANY_ROUTE, Api, Operation, Parameter, Reply
+
+if TYPE_CHECKING:
+    from quart_trio.wrappers import TrioResponse as Response
+
+    from actors.engine import Engine
+    from web.http.asgi import ScopedApp
+
+MODELS = "/v1/models"
+
+
+class AnthropicError(anthropic_answers.Error):
+    """Anthropic's error object."""
+
+
+class AnyError(RootModel[openai_answers.Error | AnthropicError]):
+    """The error object of whose API is asked."""
+
+
+class AnyModel(RootModel[openai_answers.Model | anthropic_answers.ModelInfo]):
+    """A model that is served, in the words of whose API is asked."""
+
+
+class AnyModelList(RootModel[openai_answers.ModelList | anthropic_answers.ModelPage]):
+    """The models that are served, in the words of whose API is asked."""
+
+
+ASKS_ANTHROPIC = Parameter(
+    anthropic.VERSION_HEADER, "Where it is sent, the answer has Anthropic's shape, else OpenAI's.", place="header"
+)
+
+SERVED_MODEL = Api(
+    "Models",
+    "The served model, for clients of OpenAI's API and of Anthropic's.",
+    AnyError,
+    (
+        Operation(
+            "get",
+            MODELS,
+            "list_models",
+            "The served model, its context, and what requests sample by that do not say",
+            {200: Reply.json(AnyModelList)},
+            parameters=(ASKS_ANTHROPIC,),
+        ),
+        Operation(
+            "get",
+            f"{MODELS}/{{name}}",
+            "get_model",
+            "The served model, by its name",
+            {200: Reply.json(AnyModel)},
+            parameters=(Parameter("name", "It may hold slashes.", place="path"), ASKS_ANTHROPIC),
+            errors=ANY_ROUTE | {404},
+        ),
+    ),
+)
+
+
+def add_routes(app: ScopedApp, engine: Engine) -> None:
+    """Add the list of models, and the model by its name.
+
+    Args:
+        app: to be extended.
+        engine: whose model is shown.
+    """
+
+    @app.get(MODELS)
+    async def models() -> Response:
+        return json_response((anthropic if _asks_anthropic() else openai).model_list(engine.model))
+
+    @app.get(f"{MODELS}/<path:name>")
+    async def model(name: str) -> Response:
+        if name != engine.model.name:
+            raise NotFound(f"The model '{name}' does not exist.", param="model", code="model_not_found")
+        return json_response((anthropic if _asks_anthropic() else openai).model_object(engine.model))
+
+
+def _asks_anthropic() -> bool:
+    return anthropic.VERSION_HEADER in current_request().headers

@@ -1,0 +1,199 @@
+"""The events of one response: pure, and the same for a stream, a whole answer and a response in the background."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from actors.core.generation import Finished, FinishReason, Token
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
+from web.apis.responses.output.envelope import Ending, Status
+from web.apis.responses.output.items import (
+    CallOutput,
+    CustomCallOutput,
+    FunctionCallOutput,
+    MessageOutput,
+    ReasoningOutput,
+)
+from web.generation.answer_parts import AnswerParts
+from web.generation.control.cancel_note import cancel_note
+from web.generation.logprobs import token_logprobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from actors.core.generation import Progress
+    from runtime.chat.parts import Part
+    from web.apis.responses.output.envelope import ResponseOptions
+    from web.apis.responses.output.items import OutputItem
+
+Json = dict[str, Any]
+
+
+class ResponseEvents:
+    """Turns the engine's events into those of one response, each with its number.
+
+    The iterators make their events when they are asked for them, and their long parts are the very texts that grow: an
+    event is to be encoded before the next one is taken.
+
+    Args:
+        options: how to answer.
+
+    Attributes:
+        parts: of the answer, as the engine's events make them certain.
+        ending: how the response ended; None while it has not.
+        outcome: fields of the response that came out otherwise than was asked, because it could not be stored.
+    """
+
+    def __init__(self, options: ResponseOptions) -> None:
+        self._options = options
+        self.parts = AnswerParts(options.parser, 1)
+        self._number = 0
+        self._items: list[OutputItem] = []
+        self._values: list[Json] = []  # of the items that are done
+        self._open: int | None = None  # the item that grows
+        self._calls: dict[int, int] = {}  # number of a call, number of its item
+        self._waiting: list[Token] = []  # tokens whose text is held back by the parser
+        self._usage: Json | None = None
+        self.ending: Ending | None = None
+        self.outcome: Json = {}
+
+    def __len__(self) -> int:
+        """Return the bytes that are held, about."""
+        return sum(map(len, self._items))
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def opening(self) -> Iterator[Json]:
+        """Yield the events with which a response begins, before there is anything of the engine's."""
+        yield self._numbered({"type": "response.created", "response": self.response()})
+        yield self.in_progress()
+
+    def in_progress(self) -> Json:
+        """Return the event that says that the response is being made; it may come at any time."""
+        return self._numbered({"type": "response.in_progress", "response": self.response()})
+
+    def of(self, event: Progress, parts: Sequence[Part]) -> Iterator[Json]:
+        """Yield the events that an event of the engine's leads to, which made these parts certain, but for the last."""
+        logprobs = self._logprobs(event, parts) if isinstance(event, Token) else []
+        for part in parts:
+            yield from self._part(part, logprobs)
+            if isinstance(part, TextPart):
+                logprobs = []
+        if isinstance(event, Finished):
+            ending = _ending(event)
+            yield from self._close("completed" if ending.status is Status.COMPLETED else "incomplete")
+            self._usage = self._count(event)
+            self.ending = ending
+
+    def last(self) -> Json:
+        """Return the last event, once the response has ended."""
+        assert self.ending is not None
+        return self._numbered({"type": self.ending.event, "response": self.response()})
+
+    def fail(self, ending: Ending) -> None:
+        """End the response with an error, unless it has ended."""
+        self.ending = self.ending or ending
+
+    def response(self) -> Json:
+        """Return the response object as it is now."""
+        values = list(self._values)
+        if self.ending is not None and self._open is not None:  # it failed in the middle of an item
+            values.append(self._items[self._open].value("incomplete"))
+        return self._options.envelope(values if self.ending else [], self._usage, self.ending) | self.outcome
+
+    # --- items --------------------------------------------------------------------------------------------------------
+
+    def _part(self, part: Part, logprobs: Sequence[Json]) -> Iterator[Json]:
+        match part:
+            case TextPart(text) if text:
+                if not isinstance(self._current, MessageOutput):
+                    item_id = self._id("msg")
+                    yield from self._begin(MessageOutput(item_id, logprobs=self._options.logprobs))
+                yield self._delta(text, logprobs)
+            case ReasoningPart(text) if text:
+                if not isinstance(self._current, ReasoningOutput):
+                    yield from self._begin(ReasoningOutput(self._id("rs")))
+                yield self._delta(text)
+            case CallStart(call, name):
+                made = CustomCallOutput if name in self._options.custom else FunctionCallOutput
+                item_id = self._id("ctc" if name in self._options.custom else "fc")
+                self._calls[call] = len(self._items)
+                yield from self._begin(
+                    made(item_id, f"call_{self._options.key[:24]}{call}", self._options.called(name))
+                )
+            case CallArguments(call, text) if text and self._calls.get(call) == self._open:
+                yield self._delta(text)
+            case CallEnd(call) if self._calls.get(call) == self._open:
+                yield from self._close("completed", ended=True)
+
+    def _id(self, prefix: str) -> str:
+        return f"{prefix}_{self._options.key}_{len(self._items)}"
+
+    @property
+    def _current(self) -> OutputItem | None:
+        return None if self._open is None else self._items[self._open]
+
+    def _begin(self, item: OutputItem) -> Iterator[Json]:
+        yield from self._close("completed")
+        self._open = len(self._items)
+        self._items.append(item)
+        yield self._of_item({"type": "response.output_item.added", "item": item.value("in_progress")})
+        yield from map(self._of_item, item.opening())
+
+    def _delta(self, text: str, logprobs: Sequence[Json] = ()) -> Json:
+        assert self._current is not None
+        return self._of_item(self._current.delta(text, logprobs))
+
+    def _close(self, status: str, *, ended: bool = False) -> Iterator[Json]:
+        """Yield the end of the item that grows, if there is one; a call that was not `ended` is broken."""
+        if self._current is None:
+            return
+        if isinstance(self._current, CallOutput) and not ended:
+            status = "incomplete"
+        else:
+            yield from map(self._of_item, self._current.closing())
+        value = self._current.value(status)
+        yield self._of_item({"type": "response.output_item.done", "item": value})
+        self._values.append(value)
+        self._open = None
+
+    def _of_item(self, event: Json) -> Json:
+        return self._numbered(event | {"output_index": self._open})
+
+    def _numbered(self, event: Json) -> Json:
+        event["sequence_number"] = self._number
+        self._number += 1
+        return event
+
+    # --- figures ------------------------------------------------------------------------------------------------------
+
+    def _logprobs(self, token: Token, parts: Sequence[Part]) -> list[Json]:
+        """Return the log-probabilities of the text that a token made certain, those before it included."""
+        if not self._options.logprobs:
+            return []
+        self._waiting.append(token)
+        if not parts:
+            return []
+        tokens, self._waiting = self._waiting, []
+        if not isinstance(parts[-1], TextPart):
+            return []
+        return [token_logprobs(token, self._options.tokenizer) for token in tokens]
+
+    def _count(self, finished: Finished) -> Json:
+        return {
+            "input_tokens": finished.prompt_tokens,
+            "input_tokens_details": {"cached_tokens": finished.cached_tokens, "cache_write_tokens": 0},
+            "output_tokens": finished.completion_tokens,
+            "output_tokens_details": {"reasoning_tokens": self.parts.reasoning_tokens},
+            "total_tokens": finished.prompt_tokens + finished.completion_tokens,
+        }
+
+
+def _ending(finished: Finished) -> Ending:
+    match finished.reason:
+        case FinishReason.STOP:
+            return Ending(Status.COMPLETED, cancel_note=cancel_note(finished))
+        case FinishReason.LENGTH:
+            return Ending(Status.INCOMPLETE, reason="max_output_tokens", cancel_note=cancel_note(finished))
+        case FinishReason.CANCELLED:
+            return Ending(Status.CANCELLED, cancel_note=cancel_note(finished))

@@ -1,0 +1,193 @@
+"""Responses as stored objects: what is kept of one, and how it is found again."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import NotFound, RequestError
+from web.apis.responses.conversion import NOTHING, History, references
+from web.apis.responses.input.items import MAX_ITEMS
+from web.apis.responses.output.envelope import Status
+from web.apis.responses.stored.conversations import ConversationNotFound
+from web.bodies.json_encoding import dumps
+from web.bodies.json_response import encode_json
+from web.storage.objects import ItemNotFound, Kind, StoredObject
+from web.storage.store import StoreFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from web.apis.responses.input.schemas import PromptBody
+    from web.apis.responses.output.envelope import ResponseOptions
+    from web.bodies.query import PageAsked
+    from web.generation.asked import Asked
+    from web.storage.objects import Item, ItemPage
+    from web.storage.store import ObjectStore
+
+logger = logging.getLogger("cede.web")
+
+Json = dict[str, Any]
+
+ITEM_ID = re.compile(r"[a-z]+_(?P<key>[0-9a-f]{32})_i?[0-9]{1,6}")
+"""An id that cede gave to an item; it names the response that the item was stored with."""
+
+INTERRUPTED = {"code": "server_error", "message": "The server ended while this response was being made."}
+
+
+class ResponseNotFound(NotFound):
+    """No response of that id is stored."""
+
+    def __init__(self, response_id: str) -> None:
+        super().__init__(
+            f"Response with id '{response_id[:80]}' not found.", param="response_id", code="response_not_found"
+        )
+
+
+class Archive:
+    """The stored responses.
+
+    Args:
+        store: of objects.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def save(
+        self,
+        parsed: Asked[ResponseOptions],
+        response: Json,
+        given: Sequence[Item],
+        made: Sequence[Item] = (),
+        *,
+        live: bool = False,
+    ) -> bool:
+        """Store a response, or put it in place of what was stored of it before; tell whether it could be stored.
+
+        Args:
+            parsed: the request that it answers.
+            response: the response object, whose long parts may be `SelfEncoding`.
+            given: the items of its own input.
+            made: those of its output, without log-probabilities.
+            live: it has not ended.
+        """
+        stored = StoredObject(
+            Kind.RESPONSE,
+            parsed.request.id,
+            await encode_json(response),
+            created=response["created_at"],
+            owner=parsed.request.owner,
+            previous=parsed.options.previous,
+            model=response["model"],
+            live=live,
+        )
+        try:
+            if await self._store.put(stored, given, made):
+                return True
+            logger.warning("%s: not stored: it is larger than --state-size", parsed.request.id)
+        except StoreFailed:
+            logger.warning("%s: not stored", parsed.request.id)
+        return False
+
+    async def load(self, response_id: str, owner: str | None) -> bytes:
+        """Return a stored response, as JSON.
+
+        Raises:
+            ResponseNotFound: there is none of that id.
+            StoreFailed: the store cannot be read.
+        """
+        stored = await self._store.get(Kind.RESPONSE, response_id, owner)
+        if stored is None:
+            raise ResponseNotFound(response_id)
+        return stored.body
+
+    async def items_seen(self, response_id: str, owner: str | None, asked: PageAsked) -> ItemPage:
+        """Return a page of the input of a response behind what it continues, as far as that is still there.
+
+        Raises:
+            ResponseNotFound: there is none of that id.
+            NothingAfter: there is no item `asked.after`.
+            StoreFailed: the store cannot be read.
+        """
+        page = await self._store.page(Kind.RESPONSE, response_id, owner, asked)
+        if page is None:
+            raise ResponseNotFound(response_id)
+        return page
+
+    async def delete(self, response_id: str, owner: str | None) -> None:
+        """Delete a response.
+
+        Raises:
+            ResponseNotFound: there is none of that id.
+        """
+        if not await self._store.delete(Kind.RESPONSE, response_id, owner):
+            raise ResponseNotFound(response_id)
+
+    async def history(self, body: PromptBody, owner: str | None, most_bytes: int) -> History:
+        """Fetch what a body refers to.
+
+        Args:
+            body: of the request.
+            owner: who asks.
+            most_bytes: of what comes before, from which on no more of it is read.
+
+        Raises:
+            RequestError: it is not there.
+        """
+        before = NOTHING
+        if (previous := body.previous_response_id) is not None:
+            found = await self._store.before(Kind.RESPONSE, previous, owner, MAX_ITEMS + 1, most_bytes)
+            if found is None:
+                raise _previous_not_found(previous)
+            before = found
+        return History(before, {item_id: await self._item(item_id, owner) for item_id in references(body)})
+
+    async def _item(self, item_id: str, owner: str | None) -> bytes:
+        """Return a stored item by its id, as JSON."""
+        if (named := ITEM_ID.fullmatch(item_id)) is not None:
+            with suppress(ItemNotFound):
+                found = await self._store.item(Kind.RESPONSE, f"resp_{named['key']}", owner, item_id)
+                if found is not None:
+                    return found.body
+        raise _item_not_found(item_id)
+
+    async def close_interrupted(self) -> None:
+        """Say of the responses that another process was making when it ended that they have failed."""
+        try:
+            for stored in await self._store.live(Kind.RESPONSE):
+                failed = json.loads(stored.body) | {"status": Status.FAILED.value, "error": INTERRUPTED}
+                await self._store.end(replace(stored, body=dumps(failed).encode(), live=False))
+        except StoreFailed:
+            logger.warning("responses that another process has left unfinished stay so until the next start")
+
+
+def no_history(body: PromptBody) -> History:
+    """Return the history of a body where nothing is stored.
+
+    Raises:
+        RequestError: it refers to something.
+    """
+    if body.previous_response_id is not None:
+        raise _previous_not_found(body.previous_response_id)
+    if body.conversation_id is not None:
+        raise ConversationNotFound(body.conversation_id)
+    for item_id in references(body):
+        raise _item_not_found(item_id)
+    return History()
+
+
+def _previous_not_found(response_id: str) -> RequestError:
+    return RequestError(
+        f"Previous response with id '{response_id[:80]}' not found, or one before it.",
+        param="previous_response_id",
+        code="previous_response_not_found",
+    )
+
+
+def _item_not_found(item_id: str) -> RequestError:
+    return RequestError(f"Item with id '{item_id[:80]}' not found.", param="input", code="item_not_found")

@@ -1,0 +1,117 @@
+"""Makes one response without regard to its client: the engine's events become its log, and its end is stored."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from actors.core.generation import Failed
+from web.apis.responses.output.envelope import Ending, Status, failure
+from web.apis.responses.output.events import ResponseEvents
+from web.apis.responses.output.formatter import frame
+from web.apis.responses.stored.ending import store_ended
+from web.bodies.errors.problem import INTERNAL, Problem
+from web.bodies.event_stream import CONTENT_TYPE, HEADERS
+from web.storage.items import encoded
+from web.storage.store import StoreFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from actors.generating.unread import Backlog
+    from runtime.errors import CedeError
+    from web.apis.responses.output.envelope import ResponseOptions
+    from web.apis.responses.stored.archive import Archive
+    from web.apis.responses.stored.conversations import ConversationLease
+    from web.generation.asked import Asked
+    from web.storage.detached.disconnects import Followed
+    from web.storage.detached.event_log import EventLog
+
+logger = logging.getLogger("cede.web")
+
+Json = dict[str, Any]
+
+
+class Making:
+    """A response that is being made; it lives for as long as that takes.  A `web.storage.detached.runs.Maker`.
+
+    Args:
+        parsed: the request.
+        archive: where the response is stored; None where nothing is.
+        keep_alive: seconds of silence after which an event says that it is alive.
+        turn: of its conversation; None where it has none.
+
+    Attributes:
+        begun: the response object as it was when it was admitted.
+    """
+
+    streamed = True
+    content_type = CONTENT_TYPE
+    headers: Mapping[str, str] = HEADERS
+
+    def __init__(
+        self,
+        parsed: Asked[ResponseOptions],
+        archive: Archive | None,
+        keep_alive: float,
+        turn: ConversationLease | None = None,
+    ) -> None:
+        self._parsed = parsed
+        self._archive = archive
+        self._keep_alive = keep_alive
+        self._turn = turn
+        self._events = ResponseEvents(parsed.options)
+        self.begun: Json = {}
+
+    async def begin(self, log: EventLog) -> CedeError | None:
+        """Tell that the request is admitted; one in the background is stored as one that has begun."""
+        for event in self._events.opening():
+            _tell(log, event)
+        self.begun = self._events.response()
+        if not self._parsed.options.background:
+            return None
+        given = await encoded(self._parsed.options.input)
+        if self._archive is None or not await self._archive.save(self._parsed, self.begun, given, live=True):
+            return StoreFailed("The response cannot be stored, as one in the background has to be.")
+        return None
+
+    async def follow(self, request: Followed, log: EventLog, backlog: Backlog) -> None:
+        """Turn the engine's events into the response's, until it has ended."""
+        backlog.on_cut = request.give_up
+        events = aiter(request)
+        while self._events.ending is None:
+            with trio.move_on_after(self._keep_alive) as silence:
+                event = await anext(events)
+            if silence.cancelled_caught:
+                _tell(log, self._events.in_progress())
+            elif backlog.error is not None:
+                self._events.fail(failure(Problem.of(backlog.error)))
+            elif isinstance(event, Failed):
+                self._events.fail(failure(Problem.of(event.error)))
+            else:
+                for made in self._events.of(event, self._events.parts.of(event)):
+                    _tell(log, made)
+            backlog.set_size(log.held + len(self._events))
+
+    def fail(self) -> None:
+        """Let the response end with an error of the server's own."""
+        self._events.fail(failure(INTERNAL))
+
+    async def end(self, log: EventLog) -> None:
+        """Store the response, however it ended, and then tell its end."""
+        self._events.fail(Ending(Status.CANCELLED))  # without effect on one that has ended
+        self._events.outcome = await self._store_end()
+        _tell(log, self._events.last())
+
+    async def _store_end(self) -> Json:
+        try:
+            return await store_ended(self._archive, self._parsed, self._events.response(), self._turn)
+        except Exception as error:  # it would end all others, and the server
+            logger.error("%s could not be stored", self._parsed.request.id, exc_info=error)
+            return {"store": False}
+
+
+def _tell(log: EventLog, event: Json) -> None:
+    log.append(b"".join(frame(event)))

@@ -1,0 +1,100 @@
+"""Texts and conversations as tokens, and back.
+
+Everything in here is synchronous and has no side effect, so a worker thread can do all of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runtime.errors import RequestError
+from runtime.text.prompt_tokens import TooManyTokens, encode_within
+from web.apis.utilities.schemas import UNSUPPORTED, DetokenizeBody, TokenizeBody
+from web.bodies.json_size import check_json_size
+from web.bodies.strict_model import parse_model
+from web.generation.openai_format.chat.messages import conversation_of
+from web.generation.openai_format.chat.schema import ChatBody
+from web.generation.openai_format.schemas import UNSUPPORTED as UNSUPPORTED_IN_CHATS
+from web.generation.prompts import conversation_prompt, render
+
+if TYPE_CHECKING:
+    from runtime.loading.served import ServedModel
+
+Json = dict[str, Any]
+
+LEAST_BOUND = 2**17
+"""Tokens that a text may have in any case: each takes half a kilobyte of memory for a moment."""
+
+
+def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
+    """Answer the body of `POST /tokenize`, in the words of the server whose field it has.
+
+    Args:
+        raw: the body.
+        model: that is served.
+        max_generations: is not looked at.
+
+    Raises:
+        RequestError: the body is not valid, or the text is too long.
+    """
+    check_json_size(raw, model.context_length)
+    body = parse_model(TokenizeBody, raw, UNSUPPORTED)
+    given = [name for name in ("content", "prompt", "messages") if getattr(body, name) is not None]
+    if len(given) != 1:
+        raise RequestError("Give one of 'content', 'prompt' and 'messages'.", param=given[1] if given else "content")
+    if body.content is not None:
+        ids = _encode(body.content, model, "content", add_special_tokens=bool(body.add_special))
+        return {"tokens": [_piece(token_id, model) for token_id in ids] if body.with_pieces else ids}
+    if body.prompt is not None:
+        ids = _encode(body.prompt, model, "prompt", add_special_tokens=body.add_special_tokens is not False)
+    else:
+        ids = _chat_ids(raw, model, add_special_tokens=bool(body.add_special_tokens))
+    names = [model.tokenizer.token_text(token_id) for token_id in ids] if body.return_token_strs else None
+    return {"count": len(ids), "max_model_len": model.context_length, "tokens": ids, "token_strs": names}
+
+
+def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
+    """Answer the body of `POST /detokenize`, with the text under both servers' names; see `tokenize`."""
+    bound = _bound(model)
+    check_json_size(raw, bound)
+    ids = parse_model(DetokenizeBody, raw).tokens
+    if len(ids) > bound:
+        raise RequestError(f"At most {bound} tokens are turned into text.", param="tokens")
+    if ids and max(ids) >= model.vocab_size:
+        raise RequestError(f"Token ids must be from 0 to {model.vocab_size - 1}.", param="tokens")
+    text = model.tokenizer.decode(ids, skip_special_tokens=False)
+    return {"content": text, "prompt": text}
+
+
+def apply_template(raw: bytes, model: ServedModel, max_generations: int) -> Json:
+    """Answer the body of `POST /apply-template`: the prompt of a chat; see `tokenize`."""
+    check_json_size(raw, model.context_length)
+    return {"prompt": render(conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS)), model).text}
+
+
+def _chat_ids(raw: bytes, model: ServedModel, *, add_special_tokens: bool) -> list[int]:
+    conversation = conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS))
+    if add_special_tokens:  # beside those that the template has written
+        return _encode(render(conversation, model).text, model, "messages", add_special_tokens=True)
+    return list(conversation_prompt(conversation, model)[0])
+
+
+def _encode(text: str, model: ServedModel, param: str, *, add_special_tokens: bool) -> list[int]:
+    bound = _bound(model)
+    try:
+        return encode_within(model.tokenizer, text, bound, add_special_tokens=add_special_tokens)
+    except TooManyTokens:
+        raise RequestError(f"The text has more than {bound} tokens.", param=param) from None
+
+
+def _bound(model: ServedModel) -> int:
+    return max(model.context_length, LEAST_BOUND)
+
+
+def _piece(token_id: int, model: ServedModel) -> Json:
+    """Return a token with what it adds to a text: a string, or bytes where these are part of a character."""
+    piece = model.tokenizer.token_bytes(token_id)
+    try:
+        return {"id": token_id, "piece": piece.decode()}
+    except UnicodeDecodeError:
+        return {"id": token_id, "piece": list(piece)}

@@ -1,0 +1,84 @@
+"""The frames of one viewer: a few a second, and only while something happens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from web.observability.inspection.feed.state import beginning, state
+
+if TYPE_CHECKING:
+    from web.observability.inspection.feed.feed import Feed, Viewer
+    from web.observability.inspection.feed.records import Json
+    from web.observability.inspection.visible import Sight
+
+INTERVAL = 0.2
+"""Seconds from one frame to the next, at least."""
+
+GATHERED = 0.03
+"""Seconds for which a frame waits, after the first thing that it tells: what happens together is told together."""
+
+MOST_EVENTS = 1024
+"""Of one frame; what is left is in the next one."""
+
+SNAPSHOT, FRAME, LAGGED = "snapshot", "frame", "lagged"
+"""What frames are called: the first one, any other, and one before which events were lost."""
+
+
+class Frame(NamedTuple):
+    """Events since the frame before, and how the engine stands.
+
+    Attributes:
+        kind: as it is called.
+        value: plain JSON.
+    """
+
+    kind: str
+    value: Json
+
+
+class Frames:
+    """Makes them when they are asked for.
+
+    Between two frames nothing is made and nothing waits: what happens meanwhile is in the feed's ring.  So whoever asks
+    seldom gets fewer and larger frames, and loses what the ring no longer has.
+
+    Args:
+        feed: that is watched.
+        viewer: whose events they have; nobody else takes them.
+        sight: what is shown; None for all.
+    """
+
+    def __init__(self, feed: Feed, viewer: Viewer, sight: Sight | None) -> None:
+        self._feed = feed
+        self._viewer = viewer
+        self._sight = sight
+        self._made_at = -INTERVAL  # the last frame, on Trio's clock
+        self._begun = False
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the feed has ended, and all of it was told."""
+        return self._feed.is_over and not self._viewer.has_news
+
+    async def next(self, patience: float) -> Frame | None:
+        """Return the next frame, or None if nothing happens for so many seconds.  The first one comes at once."""
+        if not self._begun:
+            self._begun = True
+            return self._make(SNAPSHOT, beginning(self._feed.engine, self._sight))
+        with trio.move_on_after(patience) as waiting:
+            await self._viewer.wait()
+        if waiting.cancelled_caught:
+            return None
+        await trio.sleep_until(max(self._made_at + INTERVAL, trio.current_time() + GATHERED))
+        return self._make(FRAME, {})
+
+    def _make(self, kind: str, more: Json) -> Frame:
+        records, lost = self._viewer.take(MOST_EVENTS)
+        told = [value for record in records if (value := record.shown_to(self._sight)) is not None]
+        feed = self._feed
+        value = {"at": feed.now(), "lost": lost, "output_tokens": feed.output_tokens, "events": told}
+        value |= {"state": state(feed.engine, feed.runs, self._sight)} | more
+        self._made_at = trio.current_time()
+        return Frame(LAGGED if lost else kind, value)

@@ -1,0 +1,81 @@
+"""The routes that serve the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+from quart_trio.wrappers import TrioResponse as Response
+
+from runtime.errors import NotFound
+from web.bodies.paged_response import paged_response, response_backlog
+from web.http.asgi import current_request
+from web.observability.page.files import INDEX, SERVER_VIEWS, SiteFiles, with_views
+from web.observability.page.operations import FILES, HTML, ROOT
+
+if TYPE_CHECKING:
+    from actors.generating.unread import Unread
+    from web.http.asgi import ScopedApp
+    from web.observability.page.files import SiteFile
+
+RUNNING = b"cede is running"
+"""What Ollama's clients ask for before anything else."""
+
+POLICY = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types dompurify"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+"""Headers of the page and its files: nothing is run, shown or asked that is not of this origin, and DOMPurify alone
+makes HTML of text (Trusted Types, https://w3c.github.io/trusted-types)."""
+
+
+def add_routes(app: ScopedApp, unread: Unread, write_bytes: int, views: str = SERVER_VIEWS) -> None:
+    """Add them to an application.
+
+    Args:
+        app: to be extended.
+        unread: what all readers may leave unread, the page's among them.
+        write_bytes: of one write to a connection.
+        views: those that the page has here.
+    """
+    site = SiteFiles()
+
+    async def read() -> dict[str, SiteFile]:
+        return await trio.to_thread.run_sync(lambda: site.by_name, abandon_on_cancel=True)
+
+    def respond(file: SiteFile) -> Response:
+        if current_request().if_none_match.contains_weak(file.tag.strip('"')):
+            response = Response(b"", 304)
+            del response.headers["content-type"]
+        else:
+            response = paged_response(file.content, response_backlog(unread), write_bytes, file.media_type)
+        response.headers.update(POLICY)
+        response.headers["etag"] = file.tag
+        response.headers["cache-control"] = "no-cache"  # asked for again each time, and not sent again
+        return response
+
+    @app.get(ROOT)
+    async def root() -> Response:
+        if wants_page():
+            response = respond(with_views((await read())[INDEX], views))
+        else:
+            response = Response(RUNNING, content_type="text/plain; charset=utf-8")
+        response.headers["vary"] = "Accept"
+        return response
+
+    @app.get(f"{FILES}/<path:name>")
+    async def page_file(name: str) -> Response:
+        if (file := (await read()).get(name)) is None:
+            raise NotFound(f"The page has no file '{name}'.", param="name", code="file_not_found")
+        return respond(file)
+
+
+def wants_page() -> bool:
+    """Return whether the client names HTML, as browsers do; `*/*` is what programs say that take anything."""
+    return any(value == HTML for value, quality in current_request().accept_mimetypes if quality > 0)

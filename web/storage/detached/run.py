@@ -1,0 +1,177 @@
+"""One request that may outlive its client, as others see it, and who reads it."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import trio
+
+from actors.control import NO_CONTROL, Control, OnDisconnect
+from web.storage.detached.event_log import EventLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from runtime.errors import CedeError
+
+logger = logging.getLogger("cede.web")
+
+
+Change: TypeAlias = Literal["attached", "detached", "kept", "dropped"]
+"""A reader came after the beginning; the last one left; the answer is complete, and kept; it is there no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """Status of a `Run`, as it is shown; the fields are as there, and as in `web.storage.detached.answers`."""
+
+    id: str
+    status: str
+    stream: bool
+    on_disconnect: OnDisconnect
+    readers: int
+    attaches: int
+    detached_at: float | None
+    unread_tokens: int
+    events: int
+    bytes: int
+    kept_until: float | None
+    owner: str | None
+
+
+@dataclass(eq=False)
+class Changes:
+    """Changes of the requests that may outlive their clients, for whoever counts or watches.
+
+    Attributes:
+        attaches: readers that came to one after its beginning, so far.
+    """
+
+    attaches: int = 0
+    _tell: Callable[[Change, RunStatus], None] | None = None
+
+    @contextmanager
+    def told_to(self, tell: Callable[[Change, RunStatus], None]) -> Iterator[None]:
+        """Tell somebody of each change while the scope lasts."""
+        self._tell = tell
+        try:
+            yield
+        finally:
+            self._tell = None
+
+    def happened(self, change: Change, run: Run) -> None:
+        """Count a change, and tell it."""
+        self.attaches += change == "attached"
+        if self._tell is not None:
+            self._tell(change, run.status())
+
+
+RUN_BYTES = 2560
+"""What is kept of a request beside the events of its answer: this object with what belongs to it, its id, and what its
+client said of its fate (`tests/unit/web/storage/detached/test_kept.py` looks)."""
+
+
+@dataclass(eq=False, slots=True)
+class Run:
+    """A request from its admission until its answer is dropped.
+
+    Attributes:
+        id: of the request.
+        owner: the name of the API key that asked, which alone may read it; None where there are no keys.
+        log: the events of its answer, encoded; of one that is sent whole, the answer alone.
+        streamed: whether its answer is a stream.
+        content_type, headers: of the answer.
+        control: what its client says of its fate.
+        keep_seconds: how long the log is kept when the request has ended.
+        error: what it ended with in place of an answer that is sent whole.
+        ended: set once its answer is complete, and nothing of it runs.
+        changes: is told what happens to it.
+        readers: how many read it now.
+        attaches: how many came after its beginning.
+        unread_tokens: that were generated since the last of them left.
+        detached_at: seconds since the epoch at which the last left; None while somebody reads, or nobody ever did.
+        kept_until: seconds since the epoch; None while it runs.
+        over_at: the same on Trio's clock; never while it runs.
+    """
+
+    id: str
+    owner: str | None
+    log: EventLog = field(default_factory=EventLog)
+    streamed: bool = True
+    content_type: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    control: Control = NO_CONTROL
+    keep_seconds: float = 0.0
+    error: CedeError | None = None
+    ended: trio.Event = field(default_factory=trio.Event)
+    changes: Changes = field(default_factory=Changes)
+    readers: int = 0
+    attaches: int = 0
+    unread_tokens: int = 0
+    detached_at: float | None = None
+    kept_until: float | None = None
+    over_at: float = math.inf
+    _readers_changed: trio.lowlevel.ParkingLot = field(default_factory=trio.lowlevel.ParkingLot)
+
+    @property
+    def held(self) -> int:
+        """Bytes that it takes."""
+        return RUN_BYTES + self.log.held
+
+    def keep_until(self, now: float) -> None:
+        """Note when its time is over, which begins `now`, on Trio's clock."""
+        self.over_at = now + self.keep_seconds
+        self.kept_until = time.time() + self.keep_seconds
+
+    def status(self) -> RunStatus:
+        """Return it as a frozen snapshot."""
+        return RunStatus(
+            id=self.id,
+            status="ended" if self.ended.is_set() else "in_progress",
+            stream=self.streamed,
+            on_disconnect=self.control.on_disconnect,
+            readers=self.readers,
+            attaches=self.attaches,
+            detached_at=self.detached_at,
+            unread_tokens=self.unread_tokens,
+            events=len(self.log),
+            bytes=self.log.size,
+            kept_until=self.kept_until,
+            owner=self.owner,
+        )
+
+    @contextmanager
+    def reading(self, *, begins: bool = False) -> Iterator[None]:
+        """Be one of its readers while the scope lasts, however that ends; `begins` says that nobody was before."""
+        if self.detached_at is not None and not self.ended.is_set():
+            logger.info("%s: attached again", self.id, extra={"request_id": self.id})
+        self.readers += 1
+        self.unread_tokens = 0
+        self.detached_at = None
+        self._readers_changed.unpark_all()
+        if not begins:
+            self.attaches += 1
+            self.changes.happened("attached", self)
+        try:
+            yield
+        finally:
+            self.readers -= 1
+            if not self.readers:
+                self.detached_at = time.time()
+                self.changes.happened("detached", self)
+            self._readers_changed.unpark_all()
+
+    async def deserted(self) -> None:
+        """Return once nobody reads it."""
+        while self.readers:
+            await self._readers_changed.park()
+
+    async def attended(self) -> None:
+        """Return once somebody reads it."""
+        while not self.readers:
+            await self._readers_changed.park()
