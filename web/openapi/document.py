@@ -12,7 +12,7 @@ from web.openapi.schemas import SchemaNames
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from web.openapi.operations import Api, Json, Model, Operation, Parameter, Reply
+    from web.openapi.operations import Api, Json, Operation, Parameter, Reply, Type
 
 ABOUT = (
     "Unknown optional fields are ignored.  What would change the output and is not implemented is refused by name.  "
@@ -59,7 +59,7 @@ SCHEMES: Json = {
 def openapi_document(apis: Sequence[Api], *, keyed: bool) -> Json:
     """Return the document.
 
-    Its order is fixed: paths and schemas are sorted, and fields stand in the order of their models.
+    Its order is fixed: paths and schemas are sorted, and fields stand in the order of their types.
 
     Args:
         apis: all that are served.
@@ -92,10 +92,10 @@ def _version() -> str:
 
 def _schema_names(api: Api) -> SchemaNames:
     bodies = [operation.body for operation in api.operations if operation.body is not None]
-    answers: list[Model] = [api.error]
+    answers: list[Type] = [api.error]
     for operation in api.operations:
         for reply in operation.replies.values():
-            answers += [model for model in reply.content.values() if model is not None]
+            answers += [type_ for type_ in reply.content.values() if type_ is not None]
     return SchemaNames(api.name, bodies, answers)
 
 
@@ -147,13 +147,13 @@ def _reply(reply: Reply, status: int, names: SchemaNames) -> Json:
     return written
 
 
-def _content(content: Mapping[str, Model | None], names: SchemaNames) -> Json:
+def _content(content: Mapping[str, Type | None], names: SchemaNames) -> Json:
     """Return the schemas by media type.  OpenAPI 3.1 knows none of a sequence's items, so those are an extension."""
     written: Json = {}
-    for media_type, model in content.items():
+    for media_type, type_ in content.items():
         if media_type == JSON:
-            written[media_type] = {"schema": {"type": "object"} if model is None else names.answer(model)}
+            written[media_type] = {"schema": {"type": "object"} if type_ is None else names.answer(type_)}
         else:
-            item = {} if model is None else {"x-item-schema": names.answer(model)}
+            item = {} if type_ is None else {"x-item-schema": names.answer(type_)}
             written[media_type] = {"schema": {"type": "string"}} | item
     return written

@@ -1,7 +1,8 @@
 """Operations of an API, and what they take and answer: plain data, of which `web.openapi.document` makes the document.
 
-The bodies are the very models that requests are validated with.  The answers are models that only describe; tests hold
-real answers against them, and the routes of the application against the operations.
+The bodies are the very models that requests are validated with, and the answers the very types that are written
+(`TypedDict`s, which mypy checks; clients have to expect fields that are not in them).  Tests hold real answers against
+them, and the routes of the application against the operations.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pydantic import BaseModel
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
 
 Json = dict[str, Any]
-Model = type[BaseModel]
+Type = Any
+"""What pydantic makes a schema of: a model, a `TypedDict`, a dataclass, or a named union of these."""
 
 ANY_ROUTE = frozenset({401, 403, 500})
 """Statuses of refusals by who asks, and of failures."""
@@ -32,12 +34,6 @@ GENERATES = READS_BODY | {503, 504}
 
 LISTS = frozenset({400, 503})
 """Statuses of an answer that may be too long for who reads it."""
-
-
-class Answer(BaseModel):
-    """The base of the models that describe what is answered; clients have to expect fields that are not in them."""
-
-    model_config = ConfigDict(protected_namespaces=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +74,20 @@ class Reply:
 
     Attributes:
         about: one sentence.
-        content: the model of each media type that it may have.  That of a media type which is a sequence, such as
+        content: the type of each media type that it may have.  That of a media type which is a sequence, such as
             server-sent events, is of one item; None where it is no JSON.
     """
 
     about: str
-    content: Mapping[str, Model | None] = field(default_factory=dict)
+    content: Mapping[str, Type | None] = field(default_factory=dict)
 
     @classmethod
-    def json(cls, model: Model, about: str = "") -> Reply:
+    def json(cls, type_: Type, about: str = "") -> Reply:
         """One that is JSON."""
-        return cls(about, {JSON: model})
+        return cls(about, {JSON: type_})
 
     @classmethod
-    def generated(cls, whole: Model, item: Model, media_type: str = EVENTS) -> Reply:
+    def generated(cls, whole: Type, item: Type, media_type: str = EVENTS) -> Reply:
         """One that is sent whole, or as a stream of items of this media type."""
         return cls("The answer: whole, or as a stream where `stream` asks for one.", {JSON: whole, media_type: item})
 
@@ -119,7 +115,7 @@ class Operation:
     name: str
     summary: str
     replies: Mapping[int, Reply]
-    body: Model | None = None
+    body: type[BaseModel] | None = None
     example: Json | None = None
     parameters: tuple[Parameter, ...] = ()
     errors: frozenset[int] = ANY_ROUTE
@@ -134,13 +130,13 @@ class Api:
     Attributes:
         name: a word; also what the names of its schemas begin with.
         about: one sentence.
-        error: the model of its errors.
+        error: the type of its errors.
         operations: those of its routes.
     """
 
     name: str
     about: str
-    error: Model
+    error: Type
     operations: tuple[Operation, ...]
 
 

@@ -1,10 +1,11 @@
-"""Pydantic's models as named JSON schemas (draft 2020-12, the dialect of OpenAPI 3.1)."""
+"""Types as named JSON schemas (draft 2020-12, the dialect of OpenAPI 3.1)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaMode
     from pydantic_core.core_schema import TaggedUnionSchema
 
-    from web.openapi.operations import Json
+    from web.openapi.operations import Json, Type
 
 PLACE = "#/components/schemas/"
 OTHER = "<other>"
@@ -41,36 +42,38 @@ class _Schemas(GenerateJsonSchema):
 
 
 class SchemaNames:
-    """The schemas of one API's models, under names that no other API's models can change.
+    """The schemas of one API's types, under names that no other API's types can change.
 
     Args:
         prefix: what the names begin with.
         bodies: the models of requests.
-        answers: the models of responses.
+        answers: the types of responses.
 
     Attributes:
-        components: the schemas by name, also those that the models consist of.
+        components: the schemas by name, also those that the types consist of.
     """
 
-    def __init__(self, prefix: str, bodies: Iterable[type[BaseModel]], answers: Iterable[type[BaseModel]]) -> None:
-        wanted: dict[tuple[type[BaseModel], JsonSchemaMode], None] = {}  # each once, in their order
-        wanted |= dict.fromkeys((model, "validation") for model in bodies)
-        wanted |= dict.fromkeys((model, "serialization") for model in answers)
+    def __init__(self, prefix: str, bodies: Iterable[type[BaseModel]], answers: Iterable[Type]) -> None:
+        wanted: dict[tuple[Type, JsonSchemaMode], TypeAdapter[Any]] = {}  # each once, in their order
+        wanted |= {(model, "validation"): TypeAdapter(model) for model in bodies}
+        wanted |= {(type_, "serialization"): TypeAdapter(type_) for type_ in answers}
+        inputs = [(type_, mode, adapter) for (type_, mode), adapter in wanted.items()]
         template = f"{PLACE}{prefix}{{model}}"
-        self._references, made = models_json_schema(list(wanted), ref_template=template, schema_generator=_Schemas)
-        self.components = {f"{prefix}{name}": _in_brief(schema) for name, schema in made.get("$defs", {}).items()}
+        made = TypeAdapter.json_schemas(inputs, ref_template=template, schema_generator=_Schemas)
+        self._references, definitions = made
+        self.components = {f"{prefix}{name}": _in_brief(each) for name, each in definitions.get("$defs", {}).items()}
 
     def body(self, model: type[BaseModel]) -> Json:
         """Return the reference to a request's model."""
         return dict(self._references[model, "validation"])
 
-    def answer(self, model: type[BaseModel]) -> Json:
-        """Return the reference to a response's model."""
-        return dict(self._references[model, "serialization"])
+    def answer(self, type_: Type) -> Json:
+        """Return the reference to a response's type."""
+        return dict(self._references[type_, "serialization"])
 
 
 def _in_brief(schema: dict[str, Any]) -> Json:
-    """Return a schema whose description is the first paragraph of the model's docstring."""
+    """Return a schema whose description is the first paragraph of its type's docstring."""
     if "description" not in schema:
         return schema
     return schema | {"description": " ".join(schema["description"].split("\n\n")[0].split())}

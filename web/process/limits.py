@@ -1,7 +1,8 @@
 """Every bound on what a client controls, in one place: each has its unit, and its error names it.
 
 The constants bound the fields of a request's body, and are part of the schemas
-(`web.generation.openai_format.schemas`).  `Limits` holds those that whoever runs a server may want otherwise; `cede serve` has a flag for each.
+(`web.generation.openai_format.schemas`).  `Limits` holds those that whoever runs a server may want otherwise; `cede
+serve` has a flag for each.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The answers of `POST /infill`, for the OpenAPI document.  A field with a default may be left out."""
+"""The answers of `POST /infill`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from web.generation.control.cancel_note import CancelNote
 from web.generation.openai_format.answers.objects import Timings
-from web.openapi.operations import Answer
 
 
-class LikelyToken(Answer):
+class LikelyToken(TypedDict):
     """A token, and how likely it was."""
 
     id: int
@@ -26,24 +26,24 @@ class DrawnToken(LikelyToken):
     top_logprobs: list[LikelyToken]
 
 
-class InfillAnswer(Answer):
+class InfillAnswer(TypedDict):
     """A whole answer; with `response_fields` only what these paths lead to, each under its path."""
 
-    index: Literal[0] | None = None
-    content: str | None = None
-    tokens: list[int] | None = Field(None, description="With `return_tokens`; else empty.")
-    stop: bool | None = None
-    model: str | None = None
-    tokens_predicted: int | None = None
-    tokens_evaluated: int | None = Field(None, description="Tokens of the prompt.")
-    tokens_cached: int | None = Field(None, description="Those of them that were found computed.")
-    has_new_line: bool | None = None
-    truncated: Literal[False] | None = None
-    stop_type: Literal["eos", "limit", "word"] | None = None
-    stopping_word: str | None = None
-    timings: Timings | None = None
-    completion_probabilities: list[DrawnToken] | None = None
-    cede: CancelNote | None = None
+    index: NotRequired[Literal[0] | None]
+    content: NotRequired[str | None]
+    tokens: NotRequired[Annotated[list[int] | None, Field(description="With `return_tokens`; else empty.")]]
+    stop: NotRequired[bool | None]
+    model: NotRequired[str | None]
+    tokens_predicted: NotRequired[int | None]
+    tokens_evaluated: NotRequired[Annotated[int | None, Field(description="Tokens of the prompt.")]]
+    tokens_cached: NotRequired[Annotated[int | None, Field(description="Those of them that were found computed.")]]
+    has_new_line: NotRequired[bool | None]
+    truncated: NotRequired[Literal[False] | None]
+    stop_type: NotRequired[Literal["eos", "limit", "word"] | None]
+    stopping_word: NotRequired[str | None]
+    timings: NotRequired[Timings | None]
+    completion_probabilities: NotRequired[list[DrawnToken] | None]
+    cede: NotRequired[CancelNote | None]
 
 
 class InfillPiece(InfillAnswer):

@@ -1,16 +1,16 @@
-"""The answers of the Responses API, for the OpenAPI document.  A field with a default may be left out."""
+"""The answers of the Responses API."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from web.generation.control.cancel_note import CancelNote
-from web.openapi.operations import Answer
 
 
-class Alternative(Answer):
+class Alternative(TypedDict):
     """A token that was likely."""
 
     token: str
@@ -24,17 +24,17 @@ class TokenLogprobs(Alternative):
     top_logprobs: list[Alternative]
 
 
-class Part(Answer):
+class Part(TypedDict):
     """A text in an item."""
 
     type: Literal["output_text", "reasoning_text", "input_text", "refusal", "text", "summary_text"]
-    text: str | None = None
-    refusal: str | None = None
-    annotations: list[dict[str, Any]] | None = None
-    logprobs: list[TokenLogprobs] | None = None
+    text: NotRequired[str | None]
+    refusal: NotRequired[str | None]
+    annotations: NotRequired[list[dict[str, Any]] | None]
+    logprobs: NotRequired[list[TokenLogprobs] | None]
 
 
-class Item(Answer):
+class Item(TypedDict):
     """An item of an output or an input: a message, a call, what it returned, or a thought."""
 
     id: str
@@ -46,32 +46,32 @@ class Item(Answer):
         "custom_tool_call",
         "custom_tool_call_output",
     ]
-    status: str | None = None
-    role: Literal["user", "assistant", "system", "developer"] | None = None
-    content: list[Part] | str | None = None
-    summary: list[Part] | None = None
-    encrypted_content: str | None = None
-    call_id: str | None = None
-    name: str | None = None
-    arguments: str | None = Field(None, description="Of a function call, as a JSON text.")
-    input: str | None = Field(None, description="Of a custom tool's call.")
-    output: list[Part] | str | None = Field(None, description="What a tool returned.")
+    status: NotRequired[str | None]
+    role: NotRequired[Literal["user", "assistant", "system", "developer"] | None]
+    content: NotRequired[list[Part] | str | None]
+    summary: NotRequired[list[Part] | None]
+    encrypted_content: NotRequired[str | None]
+    call_id: NotRequired[str | None]
+    name: NotRequired[str | None]
+    arguments: NotRequired[Annotated[str | None, Field(description="Of a function call, as a JSON text.")]]
+    input: NotRequired[Annotated[str | None, Field(description="Of a custom tool's call.")]]
+    output: NotRequired[Annotated[list[Part] | str | None, Field(description="What a tool returned.")]]
 
 
-class InputTokensDetails(Answer):
+class InputTokensDetails(TypedDict):
     """Details of the prompt's tokens."""
 
     cached_tokens: int
     cache_write_tokens: int
 
 
-class OutputTokensDetails(Answer):
+class OutputTokensDetails(TypedDict):
     """Details of the tokens that were generated."""
 
     reasoning_tokens: int
 
 
-class Usage(Answer):
+class Usage(TypedDict):
     """Usage of the response."""
 
     input_tokens: int
@@ -81,49 +81,50 @@ class Usage(Answer):
     total_tokens: int
 
 
-class Failure(Answer):
+class Failure(TypedDict):
     """Reason why a response failed."""
 
     code: str
     message: str
 
 
-class Incompleteness(Answer):
+class Incompleteness(TypedDict):
     """Reason why a response is incomplete."""
 
     reason: Literal["max_output_tokens"]
 
 
-class ReasoningConfig(Answer):
+class ReasoningConfig(TypedDict):
     """Settings of the model's thinking."""
 
     effort: str | None
     summary: None
 
 
-class TextConfig(Answer):
+class TextConfig(TypedDict):
     """Form of the text."""
 
     format: dict[str, Any]
     verbosity: Literal["low", "medium", "high"]
 
 
-class ConversationReference(Answer):
+class ConversationReference(TypedDict):
     """The conversation that a response went on with."""
 
     id: str
 
 
-class Response(Answer):
+class Response(TypedDict):
     """A response."""
 
     id: str
     object: Literal["response"]
     created_at: int
     completed_at: int | None
-    conversation: ConversationReference | None = Field(
-        description="To which the input and the output were added; null where nothing was."
-    )
+    conversation: Annotated[
+        ConversationReference | None,
+        Field(description="To which the input and the output were added; null where nothing was."),
+    ]
     status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
     background: bool
     error: Failure | None
@@ -150,29 +151,29 @@ class Response(Answer):
     truncation: Literal["auto", "disabled"]
     usage: Usage | None
     user: str | None
-    cede: CancelNote | None = None
+    cede: NotRequired[CancelNote | None]
 
 
-class Event(Answer):
+class Event(TypedDict):
     """An event of a stream."""
 
     type: str
     sequence_number: int
-    response: Response | None = None
-    item: Item | None = None
-    part: Part | None = None
-    item_id: str | None = None
-    output_index: int | None = None
-    content_index: int | None = None
-    delta: str | None = None
-    text: str | None = None
-    logprobs: list[TokenLogprobs] | None = None
-    name: str | None = None
-    arguments: str | None = None
-    input: str | None = None
+    response: NotRequired[Response | None]
+    item: NotRequired[Item | None]
+    part: NotRequired[Part | None]
+    item_id: NotRequired[str | None]
+    output_index: NotRequired[int | None]
+    content_index: NotRequired[int | None]
+    delta: NotRequired[str | None]
+    text: NotRequired[str | None]
+    logprobs: NotRequired[list[TokenLogprobs] | None]
+    name: NotRequired[str | None]
+    arguments: NotRequired[str | None]
+    input: NotRequired[str | None]
 
 
-class DeletedResponse(Answer):
+class DeletedResponse(TypedDict):
     """A response that is stored no longer."""
 
     id: str
@@ -180,7 +181,7 @@ class DeletedResponse(Answer):
     deleted: Literal[True]
 
 
-class ItemList(Answer):
+class ItemList(TypedDict):
     """A page of items."""
 
     object: Literal["list"]
@@ -190,7 +191,7 @@ class ItemList(Answer):
     has_more: bool
 
 
-class Conversation(Answer):
+class Conversation(TypedDict):
     """A stored conversation, without its items."""
 
     id: str
@@ -199,7 +200,7 @@ class Conversation(Answer):
     metadata: dict[str, str]
 
 
-class DeletedConversation(Answer):
+class DeletedConversation(TypedDict):
     """A conversation that is stored no longer."""
 
     id: str
@@ -207,7 +208,7 @@ class DeletedConversation(Answer):
     deleted: Literal[True]
 
 
-class InputTokens(Answer):
+class InputTokens(TypedDict):
     """Number of tokens of a prompt."""
 
     object: Literal["response.input_tokens"]

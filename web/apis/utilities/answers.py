@@ -1,42 +1,43 @@
-"""Answers of the utility endpoints, for the OpenAPI document.  A field with a default may be left out."""
+"""Answers of the utility endpoints."""
 
 from __future__ import annotations
 
+from typing import Annotated, NotRequired
+
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from web.openapi.operations import Answer
 
-
-class Piece(Answer):
+class Piece(TypedDict):
     """A token and what it adds to a text."""
 
     id: int
-    piece: str | list[int] = Field(description="Bytes where it is part of a character.")
+    piece: Annotated[str | list[int], Field(description="Bytes where it is part of a character.")]
 
 
-class Tokens(Answer):
+class Tokens(TypedDict):
     """The tokens of a text or of a chat: llama-server's answer to `content`, vLLM's to `prompt` and `messages`."""
 
     tokens: list[int] | list[Piece]
-    count: int | None = None
-    max_model_len: int | None = None
-    token_strs: list[str] | None = None
+    count: NotRequired[int | None]
+    max_model_len: NotRequired[int | None]
+    token_strs: NotRequired[list[str] | None]
 
 
-class Detokenized(Answer):
+class Detokenized(TypedDict):
     """The text of tokens, under llama-server's name and vLLM's."""
 
     content: str
     prompt: str
 
 
-class AppliedTemplate(Answer):
+class AppliedTemplate(TypedDict):
     """The prompt that the chat template makes of a chat."""
 
     prompt: str
 
 
-class SamplingParameters(Answer):
+class SamplingParameters(TypedDict):
     """Sampling of requests that do not say how."""
 
     temperature: float
@@ -46,21 +47,21 @@ class SamplingParameters(Answer):
     repeat_penalty: float
 
 
-class GenerationSettings(Answer):
+class GenerationSettings(TypedDict):
     """Settings that hold for each slot."""
 
     n_ctx: int
     params: SamplingParameters
 
 
-class Modalities(Answer):
+class Modalities(TypedDict):
     """Modalities of a prompt beside text."""
 
     vision: bool
     audio: bool
 
 
-class Properties(Answer):
+class Properties(TypedDict):
     """Properties of the server."""
 
     default_generation_settings: GenerationSettings
@@ -73,7 +74,7 @@ class Properties(Answer):
     build_info: str
 
 
-class Version(Answer):
+class Version(TypedDict):
     """The version of cede."""
 
     version: str

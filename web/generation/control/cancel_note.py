@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from pydantic import Field
-
-from web.openapi.operations import Answer
+from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
     from actors.core.generation import Finished
 
 
-class CancelNote(Answer):
+class CancelNote(TypedDict):
     """Facts about an answer that the API has no word for."""
 
-    cancelled: str | None = Field(None, description="Why the answer was cut short, as in its receipt.")
-    warmed_tokens: int | None = Field(
-        None, description="Of a warm request: how many tokens of the prompt a request that comes next finds read."
-    )
+    cancelled: NotRequired[Annotated[str | None, Field(description="Why the answer was cut short, as in its receipt.")]]
+    warmed_tokens: NotRequired[
+        Annotated[
+            int | None,
+            Field(description="Of a warm request: how many tokens of the prompt a request that comes next finds read."),
+        ]
+    ]
 
 
 def cancel_note(finished: Finished) -> dict[str, Any]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from typing_extensions import TypedDict
+
 from web.bodies.json_encoding import LazyJsonArray
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
 from web.http.asgi import current_request
-from web.openapi.operations import ANY_ROUTE, LISTS, Answer, Operation, Parameter, Reply
+from web.openapi.operations import ANY_ROUTE, LISTS, Operation, Parameter, Reply
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
 
 
-class LiveGroup(Answer):
+class LiveGroup(TypedDict):
     """A group that has live requests; their ids are the oldest first, without those of the groups in it."""
 
     name: str
@@ -26,13 +28,13 @@ class LiveGroup(Answer):
     requests: list[str]
 
 
-class GroupList(Answer):
+class GroupList(TypedDict):
     """The groups."""
 
     data: list[LiveGroup]
 
 
-class EndedGroup(Answer):
+class EndedGroup(TypedDict):
     """The ids of the requests that were ended, those of the groups in it among them."""
 
     group: str

@@ -1,23 +1,23 @@
-"""The objects that Anthropic's endpoints answer, for the OpenAPI document.  A field with a default may be left out."""
+"""The objects that Anthropic's endpoints answer."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, RootModel
+from typing_extensions import TypedDict
 
 from web.generation.control.cancel_note import CancelNote
-from web.openapi.operations import Answer
 
 
-class ErrorDetails(Answer):
+class ErrorDetails(TypedDict):
     """The error."""
 
     type: str
     message: str
 
 
-class Error(Answer):
+class Error(TypedDict):
     """The error object, which Anthropic's clients turn into an exception."""
 
     type: Literal["error"]
@@ -25,19 +25,19 @@ class Error(Answer):
     request_id: str | None
 
 
-class ModelInfo(Answer):
+class ModelInfo(TypedDict):
     """A model that is served, in Anthropic's words."""
 
     type: Literal["model"]
     id: str
     display_name: str
-    created_at: str = Field(description="RFC 3339.")
+    created_at: Annotated[str, Field(description="RFC 3339.")]
     lifecycle: Literal["active"]
     max_input_tokens: int
     max_tokens: int
 
 
-class ModelPage(Answer):
+class ModelPage(TypedDict):
     """The models that are served, in Anthropic's words."""
 
     data: list[ModelInfo]
@@ -46,13 +46,13 @@ class ModelPage(Answer):
     has_more: Literal[False]
 
 
-class OutputTokensDetails(Answer):
+class OutputTokensDetails(TypedDict):
     """Details of the tokens of the answer."""
 
     thinking_tokens: int
 
 
-class Usage(Answer):
+class Usage(TypedDict):
     """Usage of the request; the tokens of its prompt are the sum of the first three."""
 
     input_tokens: int
@@ -62,14 +62,14 @@ class Usage(Answer):
     output_tokens_details: OutputTokensDetails
 
 
-class Text(Answer):
+class Text(TypedDict):
     """A text."""
 
     type: Literal["text"]
     text: str
 
 
-class Thought(Answer):
+class Thought(TypedDict):
     """The model's thoughts before its answer."""
 
     type: Literal["thinking"]
@@ -77,7 +77,7 @@ class Thought(Answer):
     signature: str
 
 
-class ToolUse(Answer):
+class ToolUse(TypedDict):
     """A call of a tool."""
 
     type: Literal["tool_use"]
@@ -90,7 +90,7 @@ Block = Annotated[Text | Thought | ToolUse, Field(discriminator="type")]
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
 
 
-class Message(Answer):
+class Message(TypedDict):
     """A message; at the beginning of a stream it is empty."""
 
     id: str
@@ -101,10 +101,10 @@ class Message(Answer):
     stop_reason: StopReason | None
     stop_sequence: str | None
     usage: Usage
-    cede: CancelNote | None = None
+    cede: NotRequired[CancelNote | None]
 
 
-class TokenCount(Answer):
+class TokenCount(TypedDict):
     """Number of tokens of a prompt."""
 
     input_tokens: int
@@ -113,14 +113,14 @@ class TokenCount(Answer):
 # --- the events of a stream -------------------------------------------------------------------------------------------
 
 
-class MessageStart(Answer):
+class MessageStart(TypedDict):
     """The message begins."""
 
     type: Literal["message_start"]
     message: Message
 
 
-class BlockStart(Answer):
+class BlockStart(TypedDict):
     """A content block begins."""
 
     type: Literal["content_block_start"]
@@ -128,35 +128,35 @@ class BlockStart(Answer):
     content_block: Block
 
 
-class TextDelta(Answer):
+class TextDelta(TypedDict):
     """More of a text."""
 
     type: Literal["text_delta"]
     text: str
 
 
-class ThinkingDelta(Answer):
+class ThinkingDelta(TypedDict):
     """More of a thought."""
 
     type: Literal["thinking_delta"]
     thinking: str
 
 
-class SignatureDelta(Answer):
+class SignatureDelta(TypedDict):
     """The signature of a thought."""
 
     type: Literal["signature_delta"]
     signature: str
 
 
-class InputDelta(Answer):
+class InputDelta(TypedDict):
     """More of the JSON of a call's input."""
 
     type: Literal["input_json_delta"]
     partial_json: str
 
 
-class BlockDelta(Answer):
+class BlockDelta(TypedDict):
     """More of the content block that is open."""
 
     type: Literal["content_block_delta"]
@@ -164,36 +164,36 @@ class BlockDelta(Answer):
     delta: Annotated[TextDelta | ThinkingDelta | SignatureDelta | InputDelta, Field(discriminator="type")]
 
 
-class BlockStop(Answer):
+class BlockStop(TypedDict):
     """The content block ends."""
 
     type: Literal["content_block_stop"]
     index: int
 
 
-class Stopped(Answer):
+class Stopped(TypedDict):
     """Reason why the message ended."""
 
     stop_reason: StopReason
     stop_sequence: str | None
 
 
-class MessageDelta(Answer):
+class MessageDelta(TypedDict):
     """The message ends: why, and what it took."""
 
     type: Literal["message_delta"]
     delta: Stopped
     usage: Usage
-    cede: CancelNote | None = None
+    cede: NotRequired[CancelNote | None]
 
 
-class MessageStop(Answer):
+class MessageStop(TypedDict):
     """End of the stream: nothing follows."""
 
     type: Literal["message_stop"]
 
 
-class Ping(Answer):
+class Ping(TypedDict):
     """A sign of life, which may come at any time after the beginning."""
 
     type: Literal["ping"]

@@ -1,22 +1,22 @@
-"""The objects that Ollama's endpoints answer, for the OpenAPI document.  A field with a default may be left out."""
+"""The objects that Ollama's endpoints answer."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from web.generation.control.cancel_note import CancelNote
-from web.openapi.operations import Answer
 
 
-class Error(Answer):
+class Error(TypedDict):
     """The error object."""
 
     error: str
 
 
-class Alternative(Answer):
+class Alternative(TypedDict):
     """A token and its log-probability."""
 
     token: str
@@ -27,27 +27,29 @@ class Alternative(Answer):
 class Logprob(Alternative):
     """The same of a token that was drawn."""
 
-    top_logprobs: list[Alternative] | None = None
+    top_logprobs: NotRequired[list[Alternative] | None]
 
 
-class Progress(Answer):
+class Progress(TypedDict):
     """Fields that all answers have; durations in nanoseconds, and in the last object of a stream alone."""
 
     model: str
     created_at: str
     done: bool
-    done_reason: Literal["stop", "length", "cancelled", "load"] | None = None
-    total_duration: int | None = None
-    load_duration: int | None = Field(None, description="Neither on the prompt nor on the answer: waiting.")
-    prompt_eval_count: int | None = None
-    prompt_eval_duration: int | None = None
-    eval_count: int | None = None
-    eval_duration: int | None = None
-    logprobs: list[Logprob] | None = None
-    cede: CancelNote | None = None
+    done_reason: NotRequired[Literal["stop", "length", "cancelled", "load"] | None]
+    total_duration: NotRequired[int | None]
+    load_duration: NotRequired[
+        Annotated[int | None, Field(description="Neither on the prompt nor on the answer: waiting.")]
+    ]
+    prompt_eval_count: NotRequired[int | None]
+    prompt_eval_duration: NotRequired[int | None]
+    eval_count: NotRequired[int | None]
+    eval_duration: NotRequired[int | None]
+    logprobs: NotRequired[list[Logprob] | None]
+    cede: NotRequired[CancelNote | None]
 
 
-class EmbedAnswer(Answer):
+class EmbedAnswer(TypedDict):
     """The vectors of all inputs, in their order; durations in nanoseconds."""
 
     model: str
@@ -57,13 +59,13 @@ class EmbedAnswer(Answer):
     prompt_eval_count: int
 
 
-class OldEmbedAnswer(Answer):
+class OldEmbedAnswer(TypedDict):
     """The vector of the prompt, as it is: it was not divided by its length."""
 
     embedding: list[float]
 
 
-class CalledFunction(Answer):
+class CalledFunction(TypedDict):
     """A function that the model calls."""
 
     index: int
@@ -71,20 +73,20 @@ class CalledFunction(Answer):
     arguments: dict[str, Any]
 
 
-class ToolCall(Answer):
+class ToolCall(TypedDict):
     """A tool call, which always comes whole."""
 
     id: str
     function: CalledFunction
 
 
-class Message(Answer):
+class Message(TypedDict):
     """The model's message, or the next part of it."""
 
     role: Literal["assistant"]
     content: str
-    thinking: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    thinking: NotRequired[str | None]
+    tool_calls: NotRequired[list[ToolCall] | None]
 
 
 class ChatAnswer(Progress):
@@ -97,12 +99,14 @@ class GenerateAnswer(Progress):
     """A whole answer, or a line of a stream.  An error that breaks a stream off is an error object."""
 
     response: str
-    thinking: str | None = None
-    tool_calls: list[ToolCall] | None = None
-    context: list[int] | None = Field(None, description="The ids of prompt and answer, for the next request.")
+    thinking: NotRequired[str | None]
+    tool_calls: NotRequired[list[ToolCall] | None]
+    context: NotRequired[
+        Annotated[list[int] | None, Field(description="The ids of prompt and answer, for the next request.")]
+    ]
 
 
-class Details(Answer):
+class Details(TypedDict):
     """Details of the model, from its files."""
 
     parent_model: str
@@ -113,7 +117,7 @@ class Details(Answer):
     quantization_level: str
 
 
-class Tag(Answer):
+class Tag(TypedDict):
     """The model that is served."""
 
     name: str
@@ -124,13 +128,13 @@ class Tag(Answer):
     details: Details
 
 
-class Tags(Answer):
+class Tags(TypedDict):
     """All models: the one."""
 
     models: list[Tag]
 
 
-class Process(Answer):
+class Process(TypedDict):
     """The model that is loaded."""
 
     name: str
@@ -142,25 +146,25 @@ class Process(Answer):
     context_length: int
 
 
-class Processes(Answer):
+class Processes(TypedDict):
     """All loaded models: the one."""
 
     models: list[Process]
 
 
-class Show(Answer):
+class Show(TypedDict):
     """Description of the model."""
 
     modelfile: str
     parameters: str
-    template: str = Field(description="In Jinja.")
+    template: Annotated[str, Field(description="In Jinja.")]
     details: Details
     model_info: dict[str, Any]
     capabilities: list[str]
     modified_at: str
 
 
-class Version(Answer):
+class Version(TypedDict):
     """The version of Ollama whose API this is."""
 
     version: str

@@ -1,15 +1,16 @@
-"""The answers of `POST /v1/completions`, for the OpenAPI document.  A field with a default may be left out."""
+"""The answers of `POST /v1/completions`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from web.generation.control.cancel_note import CancelNote
 from web.generation.openai_format.answers.objects import PromptLogprob, RunningUsage, Timings, Usage
-from web.openapi.operations import Answer
 
 
-class TextLogprobs(Answer):
+class TextLogprobs(TypedDict):
     """The log-probabilities of a choice's tokens: lists of one length."""
 
     tokens: list[str]
@@ -18,26 +19,31 @@ class TextLogprobs(Answer):
     text_offset: list[int]
 
 
-class ChunkTextChoice(Answer):
-    """A piece of one of the answers."""
+class AnyTextChoice(TypedDict):
+    """Fields of a choice, whole or in pieces."""
 
     index: int
     text: str
     logprobs: TextLogprobs | None
+    cede: NotRequired[CancelNote | None]
+    token_ids: NotRequired[list[int] | None]
+    prompt_token_ids: NotRequired[list[int] | None]
+    prompt_logprobs: NotRequired[list[dict[str, PromptLogprob] | None] | None]
+
+
+class ChunkTextChoice(AnyTextChoice):
+    """A piece of one of the answers."""
+
     finish_reason: Literal["stop", "length"] | None
-    cede: CancelNote | None = None
-    token_ids: list[int] | None = None
-    prompt_token_ids: list[int] | None = None
-    prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None
 
 
-class TextChoice(ChunkTextChoice):
+class TextChoice(AnyTextChoice):
     """One of the answers: `n` for each prompt."""
 
     finish_reason: Literal["stop", "length"]
 
 
-class Completion(Answer):
+class Completion(TypedDict):
     """A whole answer."""
 
     id: str
@@ -50,7 +56,7 @@ class Completion(Answer):
     timings: Timings
 
 
-class CompletionChunk(Answer):
+class CompletionChunk(TypedDict):
     """The data of one event; the last is `[DONE]`.  An error that breaks the stream off is an error object."""
 
     id: str
@@ -59,5 +65,5 @@ class CompletionChunk(Answer):
     model: str
     system_fingerprint: str
     choices: list[ChunkTextChoice]
-    usage: Usage | RunningUsage | None = None
-    timings: Timings | None = None
+    usage: NotRequired[Usage | RunningUsage | None]
+    timings: NotRequired[Timings | None]

@@ -1,38 +1,38 @@
-"""The answer of `POST /v1/embeddings`, for the OpenAPI document."""
+"""The answer of `POST /v1/embeddings`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from web.openapi.operations import Answer
 
-
-class Embedding(Answer):
+class Embedding(TypedDict):
     """The vector of one input."""
 
     object: Literal["embedding"]
     index: int
-    embedding: list[float] | str = Field(
-        description="Its numbers; with `encoding_format` base64 as float32 in little-endian order, in base64."
-    )
+    embedding: Annotated[
+        list[float] | str,
+        Field(description="Its numbers; with `encoding_format` base64 as float32 in little-endian order, in base64."),
+    ]
 
 
-class EmbeddingUsage(Answer):
+class EmbeddingUsage(TypedDict):
     """Usage of the inputs."""
 
     prompt_tokens: int
     total_tokens: int
 
 
-class HowPooled(Answer):
+class HowPooled(TypedDict):
     """Pooling of the vectors, for which OpenAI has no word."""
 
     pooling: Literal["mean", "last"]
 
 
-class Embeddings(Answer):
+class Embeddings(TypedDict):
     """The vectors of all inputs, in their order."""
 
     object: Literal["list"]

@@ -1,11 +1,12 @@
-"""Answers about stored chat completions, for the OpenAPI document.  A field with a default may be left out."""
+"""Answers about stored chat completions."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from web.generation.openai_format.chat.answers import CalledFunction, ChatCompletion, ToolCall
-from web.openapi.operations import Answer
 
 
 class StoredChatCompletion(ChatCompletion):
@@ -14,7 +15,7 @@ class StoredChatCompletion(ChatCompletion):
     metadata: dict[str, str]
 
 
-class CompletionList(Answer):
+class CompletionList(TypedDict):
     """A page of stored chat completions."""
 
     object: Literal["list"]
@@ -24,7 +25,7 @@ class CompletionList(Answer):
     has_more: bool
 
 
-class DeletedCompletion(Answer):
+class DeletedCompletion(TypedDict):
     """A chat completion that is stored no longer."""
 
     id: str
@@ -32,14 +33,14 @@ class DeletedCompletion(Answer):
     deleted: Literal[True]
 
 
-class TextPart(Answer):
+class TextPart(TypedDict):
     """A text in a message's content."""
 
     type: Literal["text"]
     text: str
 
 
-class StoredMessage(Answer):
+class StoredMessage(TypedDict):
     """A message of the request."""
 
     id: str
@@ -47,15 +48,15 @@ class StoredMessage(Answer):
     content: str | None
     content_parts: list[TextPart] | None
     refusal: str | None
-    name: str | None = None
-    tool_call_id: str | None = None
-    tool_calls: list[ToolCall] | None = None
-    function_call: CalledFunction | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
+    name: NotRequired[str | None]
+    tool_call_id: NotRequired[str | None]
+    tool_calls: NotRequired[list[ToolCall] | None]
+    function_call: NotRequired[CalledFunction | None]
+    reasoning_content: NotRequired[str | None]
+    reasoning: NotRequired[str | None]
 
 
-class MessageList(Answer):
+class MessageList(TypedDict):
     """A page of the messages of a request."""
 
     object: Literal["list"]

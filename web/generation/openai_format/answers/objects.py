@@ -1,30 +1,29 @@
-"""The objects that OpenAI's endpoints answer, for the OpenAPI document.  A field with a default may be left out."""
+"""The objects that OpenAI's endpoints answer."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
-from web.openapi.operations import Answer
 
-
-class ErrorDetails(Answer):
+class ErrorDetails(TypedDict):
     """The error."""
 
     message: str
     type: str
-    param: str | None = Field(description="The field that is at fault.")
-    code: str | None = Field(description="For programs.")
+    param: Annotated[str | None, Field(description="The field that is at fault.")]
+    code: Annotated[str | None, Field(description="For programs.")]
 
 
-class Error(Answer):
+class Error(TypedDict):
     """The error object, which OpenAI's clients turn into an exception."""
 
     error: ErrorDetails
 
 
-class SamplingDefaults(Answer):
+class SamplingDefaults(TypedDict):
     """Sampling of requests that do not say how."""
 
     temperature: float
@@ -32,43 +31,45 @@ class SamplingDefaults(Answer):
     top_k: int
     min_p: float
     repetition_penalty: float
-    sources: dict[str, str] = Field(description="Where each value comes from.")
+    sources: Annotated[dict[str, str], Field(description="Where each value comes from.")]
 
 
-class Model(Answer):
+class Model(TypedDict):
     """A model that is served."""
 
     id: str
     object: Literal["model"]
     created: int
     owned_by: str
-    max_model_len: int = Field(description="Tokens of the context.")
-    pooling: Literal["mean", "last"] | None = Field(description="Of embeddings; null where there are none.")
+    max_model_len: Annotated[int, Field(description="Tokens of the context.")]
+    pooling: Annotated[Literal["mean", "last"] | None, Field(description="Of embeddings; null where there are none.")]
     sampling_defaults: SamplingDefaults
 
 
-class ModelList(Answer):
+class ModelList(TypedDict):
     """The models that are served."""
 
     object: Literal["list"]
     data: list[Model]
 
 
-class PromptTokensDetails(Answer):
+class PromptTokensDetails(TypedDict):
     """Details of the prompt's tokens."""
 
     cached_tokens: int
 
 
-class CompletionTokensDetails(Answer):
+class CompletionTokensDetails(TypedDict):
     """Details of the answer's tokens."""
 
-    reasoning_tokens: int = Field(description="What the model thought before it answered.")
-    accepted_prediction_tokens: int | None = Field(None, description="Drafts that were right, beside a `prediction`.")
-    rejected_prediction_tokens: int | None = None
+    reasoning_tokens: Annotated[int, Field(description="What the model thought before it answered.")]
+    accepted_prediction_tokens: NotRequired[
+        Annotated[int | None, Field(description="Drafts that were right, beside a `prediction`.")]
+    ]
+    rejected_prediction_tokens: NotRequired[int | None]
 
 
-class RunningUsage(Answer):
+class RunningUsage(TypedDict):
     """Usage of the request so far."""
 
     prompt_tokens: int
@@ -83,15 +84,15 @@ class Usage(RunningUsage):
     completion_tokens_details: CompletionTokensDetails
 
 
-class PromptLogprob(Answer):
+class PromptLogprob(TypedDict):
     """Log-probabilities at a position of the prompt."""
 
     logprob: float
-    rank: int = Field(description="1 for the likeliest token.")
+    rank: Annotated[int, Field(description="1 for the likeliest token.")]
     decoded_token: str
 
 
-class Timings(Answer):
+class Timings(TypedDict):
     """Timings in the words of llama-server; milliseconds."""
 
     cache_n: int
@@ -103,5 +104,5 @@ class Timings(Answer):
     predicted_ms: float
     predicted_per_token_ms: float
     predicted_per_second: float
-    draft_n: int | None = None
-    draft_n_accepted: int | None = None
+    draft_n: NotRequired[int | None]
+    draft_n_accepted: NotRequired[int | None]

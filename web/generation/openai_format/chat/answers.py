@@ -1,19 +1,19 @@
-"""The answers of `POST /v1/chat/completions`, for the OpenAPI document.  A field with a default may be left out."""
+"""The answers of `POST /v1/chat/completions`."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from web.generation.control.cancel_note import CancelNote
 from web.generation.openai_format.answers.objects import PromptLogprob, RunningUsage, Timings, Usage
-from web.openapi.operations import Answer
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 
 
-class Alternative(Answer):
+class Alternative(TypedDict):
     """A token that was likely."""
 
     token: str
@@ -27,60 +27,64 @@ class TokenLogprobs(Alternative):
     top_logprobs: list[Alternative]
 
 
-class Logprobs(Answer):
+class Logprobs(TypedDict):
     """The log-probabilities of a choice's tokens."""
 
     content: list[TokenLogprobs]
     refusal: None
 
 
-class CalledFunction(Answer):
+class CalledFunction(TypedDict):
     """A function's name, and its arguments as a JSON text."""
 
     name: str
     arguments: str
 
 
-class CalledCustom(Answer):
+class CalledCustom(TypedDict):
     """A custom tool's name, and its input."""
 
     name: str
     input: str
 
 
-class ToolCall(Answer):
+class ToolCall(TypedDict):
     """A call of a tool: `function` or `custom`, by its type."""
 
     id: str
     type: Literal["function", "custom"]
-    function: CalledFunction | None = None
-    custom: CalledCustom | None = None
+    function: NotRequired[CalledFunction | None]
+    custom: NotRequired[CalledCustom | None]
 
 
-class AnswerMessage(Answer):
+class AnswerMessage(TypedDict):
     """Message of the model."""
 
     role: Literal["assistant"]
     content: str | None
     refusal: None
-    reasoning_content: str | None = None
-    reasoning: str | None = Field(None, description="In place of `reasoning_content`, by --reasoning-field.")
-    tool_calls: list[ToolCall] | None = None
-    function_call: CalledFunction | None = Field(None, description="For whoever asks with `functions`.")
+    reasoning_content: NotRequired[str | None]
+    reasoning: NotRequired[
+        Annotated[str | None, Field(description="In place of `reasoning_content`, by --reasoning-field.")]
+    ]
+    tool_calls: NotRequired[list[ToolCall] | None]
+    function_call: NotRequired[
+        Annotated[CalledFunction | None, Field(description="For whoever asks with `functions`.")]
+    ]
 
 
-class Choice(Answer):
+class Choice(TypedDict):
     """One of the `n` answers."""
 
     index: int
     message: AnswerMessage
     logprobs: Logprobs | None
     finish_reason: FinishReason
-    cede: CancelNote | None = None
-    token_ids: list[int] | None = None
+    cede: NotRequired[CancelNote | None]
+    token_ids: NotRequired[list[int] | None]
 
 
-class ChatCompletion(Answer):
+class ChatCompletion(TypedDict):
     """A whole answer."""
 
     id: str
@@ -88,61 +92,61 @@ class ChatCompletion(Answer):
     created: int
     model: str
     system_fingerprint: str
-    service_tier: Literal["flex", "default", "priority"] | None = None
+    service_tier: NotRequired[Literal["flex", "default", "priority"] | None]
     choices: list[Choice]
     usage: Usage
     timings: Timings
-    prompt_token_ids: list[int] | None = None
-    prompt_logprobs: list[dict[str, PromptLogprob] | None] | None = None
+    prompt_token_ids: NotRequired[list[int] | None]
+    prompt_logprobs: NotRequired[list[dict[str, PromptLogprob] | None] | None]
 
 
-class FunctionDelta(Answer):
+class FunctionDelta(TypedDict):
     """A piece of a call's name or arguments."""
 
-    name: str | None = None
+    name: NotRequired[str | None]
     arguments: str
 
 
-class CustomDelta(Answer):
+class CustomDelta(TypedDict):
     """A piece of a custom tool's name or input."""
 
-    name: str | None = None
+    name: NotRequired[str | None]
     input: str
 
 
-class ToolCallDelta(Answer):
+class ToolCallDelta(TypedDict):
     """A piece of a call; the first has its id and its name."""
 
     index: int
-    id: str | None = None
-    type: Literal["function", "custom"] | None = None
-    function: FunctionDelta | None = None
-    custom: CustomDelta | None = None
+    id: NotRequired[str | None]
+    type: NotRequired[Literal["function", "custom"] | None]
+    function: NotRequired[FunctionDelta | None]
+    custom: NotRequired[CustomDelta | None]
 
 
-class Delta(Answer):
+class Delta(TypedDict):
     """A piece of a message."""
 
-    role: Literal["assistant"] | None = None
-    content: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    tool_calls: list[ToolCallDelta] | None = None
-    function_call: FunctionDelta | None = None
+    role: NotRequired[Literal["assistant"] | None]
+    content: NotRequired[str | None]
+    reasoning_content: NotRequired[str | None]
+    reasoning: NotRequired[str | None]
+    tool_calls: NotRequired[list[ToolCallDelta] | None]
+    function_call: NotRequired[FunctionDelta | None]
 
 
-class ChunkChoice(Answer):
+class ChunkChoice(TypedDict):
     """A piece of one of the answers."""
 
     index: int
     delta: Delta
     logprobs: Logprobs | None
     finish_reason: FinishReason | None
-    cede: CancelNote | None = None
-    token_ids: list[int] | None = None
+    cede: NotRequired[CancelNote | None]
+    token_ids: NotRequired[list[int] | None]
 
 
-class ChatCompletionChunk(Answer):
+class ChatCompletionChunk(TypedDict):
     """The data of one event; the last is `[DONE]`.  An error that breaks the stream off is an error object."""
 
     id: str
@@ -150,8 +154,8 @@ class ChatCompletionChunk(Answer):
     created: int
     model: str
     system_fingerprint: str
-    service_tier: Literal["flex", "default", "priority"] | None = None
+    service_tier: NotRequired[Literal["flex", "default", "priority"] | None]
     choices: list[ChunkChoice]
-    usage: Usage | RunningUsage | None = None
-    timings: Timings | None = None
-    prompt_token_ids: list[int] | None = None
+    usage: NotRequired[Usage | RunningUsage | None]
+    timings: NotRequired[Timings | None]
+    prompt_token_ids: NotRequired[list[int] | None]
