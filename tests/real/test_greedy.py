@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real
 
-TOKENS = 64
+TOKENS = 40
 NEAR_TIE = 1e-4  # of a log-probability in float32: two tokens that score alike may change places
 AT_ONCE = 20  # sequences that share steps
 
@@ -35,41 +35,23 @@ PROMPTS = [
     "def fibonacci(n):\n    ",
     "The three laws of thermodynamics are:\n1.",
     "Q: What is 17 + 25?\nA:",
-    "Water boils at 100 degrees",
     "import numpy as np\n\n# Compute the mean of each column\n",
-    "Dear Sir or Madam,\n\nI am writing to",
-    "In 1969, the first humans",
     "SELECT name, COUNT(*) FROM",
-    "La capitale de l'Allemagne est",
     "Die drei größten Städte Deutschlands sind",
     "<html>\n  <head>\n    <title>",
     "2, 3, 5, 7, 11, 13,",
-    "To be, or not to be,",
     "日本の首都は",
     "#include <stdio.h>\n\nint main(",
-    "Ingredients:\n- 200 g flour\n- 2 eggs\n-",
-    "The meaning of the word 'serendipity' is",
 ]
 QUESTIONS = [
     "What is the capital of France?",
     "Write a haiku about the sea.",
     "What is 17 + 25?",
-    "Explain gravity to a child.",
     "Write a Python function that reverses a string.",
     "Translate to German: Good morning, my friend.",
-    "List three fruits.",
     "Who wrote Hamlet?",
-    "Is a tomato a fruit or a vegetable?",
     "Correct this sentence: She go to school.",
-    "Give me a name for a cat.",
-    "What comes after Tuesday?",
     "Summarise: The quick brown fox jumps over the lazy dog.",
-    "How many legs does a spider have?",
-    "What is the opposite of hot?",
-    "Tell me a short joke.",
-    "What is photosynthesis?",
-    "Write an email that declines an invitation.",
-    "Name the planets of the solar system.",
     "Was ist die Hauptstadt von Italien?",
 ]
 

@@ -1,10 +1,8 @@
-"""A few seconds of `tests.soak` on each protocol."""
+"""A few seconds of `tests.soak` on both protocols."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-import pytest
 
 from tests.live.fork_server import ForkedServer
 from tests.soak.soak import FLAGS, soak
@@ -15,11 +13,10 @@ if TYPE_CHECKING:
 MEMORY_BOUND = 160 * 2**20  # bytes; a warm-up of a second has not met the most that stalled responses take at a time
 
 
-@pytest.mark.parametrize("protocol", ["http1", "http2"])
-def test_nothing_is_left_and_nobody_notices(tmp_path: Path, protocol: str) -> None:
+def test_nothing_is_left_and_nobody_notices(tmp_path: Path) -> None:
     server = ForkedServer(tmp_path, *FLAGS, "--kv-dir", str(tmp_path / "kv"))
     try:
-        report = soak(server, protocols=[protocol], clients=18, seconds=4, seed=1)
+        report = soak(server, protocols=["http1", "http2"], clients=18, seconds=4, seed=1)
         report.check(MEMORY_BOUND)
         assert report.record.visits.total() >= 18
     finally:

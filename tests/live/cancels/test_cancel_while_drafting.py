@@ -64,7 +64,7 @@ def test_a_hang_up_in_any_phase_frees_the_slot_and_nothing_more_is_computed(two_
     proposer = two_slots.get("/v1/statistics")["speculation"]["proposer"]
     phases = ["verify"] if proposer == "ngram" else ["draft", "verify"]
     with ask(two_slots, 1, 3500) as neighbour:
-        for attempt in range(40):
+        for attempt in range(16):
             neighbour.read_tokens(len(neighbour.tokens) + 1)
             if two_slots.requests()[neighbour.id]["completion_tokens"] > 2800:
                 break  # this process was too slow: the neighbour is not to end meanwhile
@@ -98,7 +98,7 @@ def test_nothing_runs_once_nobody_is_there(two_slots: Server) -> None:
 
 def test_who_comes_back_at_once_is_served(two_slots: Server) -> None:
     expected = alone(two_slots, 50, 40)
-    for attempt in range(20):
+    for attempt in range(8):
         with ask(two_slots, 50, 3000) as client:
             client.read_tokens(1 + attempt)
         with ask(two_slots, 50, 40) as retry:
@@ -106,14 +106,14 @@ def test_who_comes_back_at_once_is_served(two_slots: Server) -> None:
     two_slots.wait_idle()
 
 
-def test_two_hundred_hang_ups_leave_nothing_behind(two_slots: Server) -> None:
+def test_hang_ups_under_load_leave_nothing_behind(two_slots: Server) -> None:
     """Under load: more clients than slots at any time, each gone after a few tokens, but for one in ten that stays."""
     draw = random.Random(4)
     before = two_slots.get("/v1/statistics")["manager"]["cancels"]["client_disconnect"]
     expected = {seed: alone(two_slots, seed, 12) for seed in range(5)}
     here: deque[tuple[Http1, int | None]] = deque()
     left = 0
-    while left < 200:
+    while left < 60:
         while len(here) < 4:
             seed, stays = draw.randrange(5), draw.random() < 0.1
             here.append((ask(two_slots, seed, 12 if stays else 3000), seed if stays else None))

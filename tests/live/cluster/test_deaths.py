@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
-DEATHS = 4
+DEATHS = 2
 PIECES = 10  # of text, from each worker
 
 

@@ -19,7 +19,7 @@ LONG = "def f(x):\n    return x\n" * 120
 
 
 def test_a_stream_outlives_a_rank_that_is_killed(tmp_path: Path) -> None:
-    bodies = [chat("class Tree:", 400), chat("import os", 400, temperature=1.0, seed=7)]
+    bodies = [chat("class Tree:", 120), chat("import os", 120, temperature=1.0, seed=7)]
     with Parts(tmp_path, *TWO) as parts:
         alone = [parts.stream(body).read() for body in bodies]
         streams = [parts.stream(body) for body in bodies]

@@ -12,7 +12,7 @@ from tests.sim.cluster.__main__ import play_seeds
 from tests.sim.cluster.play import play
 from tests.sim.cluster.scenario import draw
 
-SEEDS = 40
+SEEDS = 20
 BATCH = 10
 
 

@@ -1,4 +1,4 @@
-"""Two hundred prompts through an engine over the embedded models: with drafts, greedy text is what it is without."""
+"""A hundred prompts through an engine over the embedded models: with drafts, greedy text is what it is without."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from runtime.sampling.tokens import TokenLogprobs
 
-PROMPTS = 200
+PROMPTS = 100
 TOKENS = 10
 TIE = 1e-3  # in log-probability: two tokens this close may change places with the shape of a batch
 WORDS = ("import os\n", "def main(argv):\n", "    return self.", "for name in ", "\nclass ", "None\n", "if not ", "'''")
@@ -105,7 +105,7 @@ def _is_tied(logprobs: TokenLogprobs | None) -> bool:
 
 @pytest.mark.parametrize("draft_tokens", [1, 3, 8])
 @pytest.mark.parametrize("proposer", [Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP])
-async def test_two_hundred_prompts(
+async def test_a_hundred_prompts(
     prompts: list[list[int]], plain: dict[int, list[Token]], proposer: Proposer, draft_tokens: int
 ) -> None:
     """A share of them for each number of drafts: with drafts alone, and with drafts in company."""

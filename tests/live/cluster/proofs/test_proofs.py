@@ -49,18 +49,18 @@ def undisturbed(parts: Parts, play: Callable[[], Awaitable[T]]) -> T:
 
 
 def test_who_hangs_up_leaves_one_receipt_and_nothing_leased(parts: Parts) -> None:
-    report = undisturbed(parts, lambda: closes.close_many(parts, 30, seed=1))
+    report = undisturbed(parts, lambda: closes.close_many(parts, 12, seed=1))
+    report.check()
+    assert report.closed == 12
+
+
+def test_a_storm_of_hang_ups_leaves_one_receipt_each(parts: Parts) -> None:
+    report = undisturbed(parts, lambda: closes.storm(parts, 30, seed=2, rate=100.0))
     report.check()
     assert report.closed == 30
 
 
-def test_a_storm_of_hang_ups_leaves_one_receipt_each(parts: Parts) -> None:
-    report = undisturbed(parts, lambda: closes.storm(parts, 60, seed=2, rate=100.0))
-    report.check()
-    assert report.closed == 60
-
-
 def test_streams_outlive_the_workers_that_are_killed_and_others_are_told_to_come_again(parts: Parts) -> None:
-    report = undisturbed(parts, lambda: kills.kill_many(parts, 2, seed=3))
+    report = undisturbed(parts, lambda: kills.kill_many(parts, 1, seed=3))
     report.check()
-    assert len(report.kills) == 2
+    assert len(report.kills) == 1

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from web.bodies.json_encoding import BLOCK, JsonArrayBuilder, JsonStringBuilder, LazyJsonArray, RawJson, iter_json
 from web.bodies.page_buffer import PageBuffer
 
-few = settings(max_examples=40, deadline=None)
+few = settings(max_examples=25, deadline=None)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -12,7 +12,7 @@ from tests.unit.runtime.devices.native.building import build
 
 @pytest.mark.parametrize(
     "flags",
-    [("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"), ("-O1", "-fsanitize=thread")],
+    [("-O0", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DTIMES=1"), ("-O1", "-fsanitize=thread")],
     ids=["address and undefined", "thread"],
 )
 def test_they_find_nothing(flags: tuple[str, ...]) -> None:

@@ -84,7 +84,7 @@ async def test_drafts_are_figures_of_the_decode_span() -> None:
     assert about(decode)["cede.draft.accepted_tokens"] == speculation.accepted_tokens
 
 
-@simulated(seeds=20)
+@simulated(seeds=5)
 async def test_after_a_storm_of_cancels_each_span_says_what_the_receipt_says() -> None:
     traced, happened = Traced(), Happened()
     async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:

@@ -48,7 +48,7 @@ async def test_a_cancel_is_told_from_the_queue_to_the_receipt() -> None:
         assert phases == {"prefill", "draft", "verify"}
 
 
-@simulated(seeds=20)
+@simulated(seeds=5)
 async def test_in_a_storm_each_generation_has_an_end_and_its_receipt_and_who_is_late_is_told() -> None:
     happened = Happened()
     async with open_simulation(slots=2, queue=40, speculate=Proposer.DRAFT) as sim:
