@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, Finished, Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from runtime.chat.parts import Part
     from runtime.errors import CedeError
     from web.bodies.json_encoding import SelfEncoding
+    from web.bodies.json_types import JsonObject
     from web.generation.answer_parts import AnswerParts
-
-Json = dict[str, Any]
 
 TEXT, THOUGHT, CALL = "text", "thinking", "tool_use"
 """The kinds of blocks."""
@@ -249,9 +248,9 @@ class Formatter(ABC):
         """Return whether `result` has the answer: that of a stream may have been given up."""
         return bool(self.gathered)
 
-    def came_out(self, answer: Json | SelfEncoding) -> None:  # noqa: B027  # most show nothing of it
+    def came_out(self, answer: JsonObject | SelfEncoding) -> None:  # noqa: B027  # most show nothing of it
         """Take note of the answer as it was kept, before the end of the stream is written."""
 
     @abstractmethod
-    def result(self) -> Json:
+    def result(self) -> JsonObject:
         """Return the whole answer, once all generations have ended; its long parts are `SelfEncoding`."""
