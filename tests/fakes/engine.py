@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from runtime.sampling.tokens import TokenLogprobs
     from web.bodies.collect import EventCollector
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
     from web.http.asgi import ScopedApp
 
 POSITIONS = 128  # of the arena

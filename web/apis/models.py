@@ -12,9 +12,9 @@ from pydantic import RootModel
 import web.apis.anthropic.answers.objects as anthropic_answers
 import web.apis.anthropic.models as anthropic
 import web.apis.openai.models as openai
-import web.generation.openai_format.answers.objects as openai_answers
 from runtime.errors import NotFound
 from web.bodies.json_response import json_response
+from web.generation.openai_format.errors import Error
 from web.http.asgi import current_request
 from web.openapi.operations import ANY_ROUTE, Api, Operation, Parameter, Reply
 
@@ -31,15 +31,15 @@ class AnthropicError(anthropic_answers.Error):
     """Anthropic's error object."""
 
 
-class AnyError(RootModel[openai_answers.Error | AnthropicError]):
+class AnyError(RootModel[Error | AnthropicError]):
     """The error object of whose API is asked."""
 
 
-class AnyModel(RootModel[openai_answers.Model | anthropic_answers.ModelInfo]):
+class AnyModel(RootModel[openai.Model | anthropic_answers.ModelInfo]):
     """A model that is served, in the words of whose API is asked."""
 
 
-class AnyModelList(RootModel[openai_answers.ModelList | anthropic_answers.ModelPage]):
+class AnyModelList(RootModel[openai.ModelList | anthropic_answers.ModelPage]):
     """The models that are served, in the words of whose API is asked."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Event, Progress
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
+    from web.bodies.json_types import JsonObject
 
 
 class EventCollector(Protocol):
@@ -24,7 +25,7 @@ class EventCollector(Protocol):
     def add(self, event: Progress) -> None:
         """Add one event."""
 
-    def result(self) -> dict[str, Any]:
+    def result(self) -> JsonObject:
         """Return the response object, once all generations have finished; its long parts may be `SelfEncoding`."""
 
 
@@ -38,7 +39,7 @@ class Readable(Protocol):
         """Cancel the request."""
 
 
-async def collect(request: Readable, begin: Callable[[], EventCollector], backlog: Backlog) -> dict[str, Any]:
+async def collect(request: Readable, begin: Callable[[], EventCollector], backlog: Backlog) -> JsonObject:
     """Collect the events of a request to its end, or to the first failure, and return the response object.
 
     Args:

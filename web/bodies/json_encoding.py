@@ -9,12 +9,17 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic
+
+from typing_extensions import TypeVar
 
 from web.bodies.page_buffer import PageBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+T = TypeVar("T", default=object)
+ValueT = TypeVar("ValueT", default=object, covariant=True)
 
 _encoder = json.JSONEncoder(separators=(",", ":"))
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -53,15 +58,15 @@ def iter_json(value: object) -> Iterator[bytes]:
         yield dumps(value).encode()
 
 
-class SelfEncoding(ABC):
-    """A JSON value that encodes itself, once: what has become bytes is dropped from it."""
+class SelfEncoding(ABC, Generic[ValueT]):
+    """A JSON value of this type that encodes itself, once: what has become bytes is dropped from it."""
 
     @abstractmethod
     def iter_json(self) -> Iterator[bytes]:
         """Yield the value's JSON in fragments."""
 
 
-class EncodedJson(SelfEncoding):
+class EncodedJson(SelfEncoding[T]):
     """A value that was encoded before; it can be handed on as often as needed.
 
     Args:
@@ -77,7 +82,7 @@ class EncodedJson(SelfEncoding):
             yield self._encoded[start : start + ENCODED_BLOCK]
 
 
-class RawJson(SelfEncoding):
+class RawJson(SelfEncoding[Any]):
     """A value that is JSON already, and becomes one line, in plain ASCII as by `dumps`.
 
     Args:
@@ -103,7 +108,7 @@ class RawJson(SelfEncoding):
             yield _NOT_ASCII.sub(lambda found: dumps(found[0])[1:-1], self._text[start : start + BLOCK]).encode()
 
 
-class JsonStringBuilder(SelfEncoding):
+class JsonStringBuilder(SelfEncoding[str]):
     """A string that is encoded as it grows.  Its length is the number of bytes that its encoded part takes.
 
     Args:
@@ -131,7 +136,7 @@ class JsonStringBuilder(SelfEncoding):
         yield b'"'
 
 
-class JsonArrayBuilder(SelfEncoding):
+class JsonArrayBuilder(SelfEncoding[list[T]]):
     """An array that is encoded as it grows.  Its length is the number of bytes that its elements take.
 
     Args:
@@ -145,7 +150,7 @@ class JsonArrayBuilder(SelfEncoding):
         """Return the number of bytes that the elements take."""
         return len(self._encoded)
 
-    def add(self, element: object) -> None:
+    def add(self, element: T) -> None:
         """Add a small element at the end."""
         separator = b"," if self._encoded else b""
         self._encoded.write(separator + dumps(element).encode())
@@ -157,14 +162,14 @@ class JsonArrayBuilder(SelfEncoding):
         yield b"]"
 
 
-class LazyJsonArray(SelfEncoding):
+class LazyJsonArray(SelfEncoding[list[T]]):
     """An array of small values, each of which is made when its turn to be encoded comes.
 
     Args:
         values: iterated once.
     """
 
-    def __init__(self, values: Iterable[object]) -> None:
+    def __init__(self, values: Iterable[T]) -> None:
         self._values = values
 
     def iter_json(self) -> Iterator[bytes]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from quart import request as query
+from typing_extensions import TypedDict
 
 from runtime.errors import RequestError
+from web.bodies.json_types import Long
 
-Json = dict[str, Any]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from web.bodies.json_encoding import SelfEncoding
+
+EntryT = TypeVar("EntryT")
 
 DEFAULT_LISTED = 20
 MAX_LISTED = 100
@@ -47,16 +54,26 @@ def page_asked(default: Literal["asc", "desc"]) -> PageAsked:
     return PageAsked(limit, order == "asc", query.args.get("after") or None)
 
 
-def page_object(data: object, ids: list[str], *, has_more: bool) -> Json:
+class Page(TypedDict, Generic[EntryT]):
+    """Object of a page."""
+
+    object: Literal["list"]
+    data: list[Long[EntryT]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+def page_object(data: Sequence[SelfEncoding[EntryT]], ids: list[str], *, has_more: bool) -> Page[EntryT]:
     """Return the object of a page.
 
     Args:
-        data: its entries; a value that `json_encoding.iter_json` takes.
+        data: its entries.
         ids: of the entries.
         has_more: whether others follow.
     """
     first, last = (ids[0], ids[-1]) if ids else (None, None)
-    return {"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": has_more}
+    return {"object": "list", "data": list(data), "first_id": first, "last_id": last, "has_more": has_more}
 
 
 def entries(name: str) -> dict[str, str]:

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from runtime.chat.parts import Part
     from runtime.errors import CedeError
     from web.bodies.json_encoding import SelfEncoding
+    from web.bodies.json_types import JsonObject
     from web.generation.answer_parts import AnswerParts
-
-Json = dict[str, Any]
 
 TEXT, THOUGHT, CALL = "text", "thinking", "tool_use"
 """The kinds of blocks."""
@@ -59,7 +58,7 @@ class Gathered:
         self._in_order = in_order
         self._objects = objects
         self._open: dict[str, Block] = {}
-        self._arrays: dict[str, JsonArrayBuilder] = {}
+        self._arrays: dict[str, JsonArrayBuilder[Any]] = {}
         self._logprob, self._tokens = 0.0, 0
         self.blocks: list[Block] = []
         self._calls: dict[int, Block] = {}  # by their numbers, of which some may be left out
@@ -114,11 +113,16 @@ class Gathered:
         grown, self._grown = self._grown, 0
         return grown
 
-    def array(self, name: str) -> JsonArrayBuilder:
+    def array(self, name: str) -> JsonArrayBuilder[Any]:
         """Return the array of a name; empty where nothing was added."""
         if name not in self._arrays:
             self._arrays[name] = JsonArrayBuilder(self._page_bytes)
         return self._arrays[name]
+
+    @property
+    def text(self) -> JsonStringBuilder | RawJson:
+        """The one text, which is there from the beginning."""
+        return self._open[TEXT].content
 
     def content(self, kind: str) -> JsonStringBuilder | RawJson | None:
         """Return the one text, or thought; None where there is none."""
@@ -249,9 +253,9 @@ class Formatter(ABC):
         """Return whether `result` has the answer: that of a stream may have been given up."""
         return bool(self.gathered)
 
-    def came_out(self, answer: Json | SelfEncoding) -> None:  # noqa: B027  # most show nothing of it
+    def came_out(self, answer: JsonObject | SelfEncoding) -> None:  # noqa: B027  # most show nothing of it
         """Take note of the answer as it was kept, before the end of the stream is written."""
 
     @abstractmethod
-    def result(self) -> Json:
+    def result(self) -> JsonObject:
         """Return the whole answer, once all generations have ended; its long parts are `SelfEncoding`."""

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.bodies.collect import EventCollector
     from web.bodies.json_encoding import SelfEncoding
+    from web.bodies.json_types import JsonObject
     from web.generation.answer import Formatter
     from web.generation.asked import Asked
     from web.storage.detached.run import Run
     from web.storage.detached.runs import Maker, Runs
 
     ParseFunction = Callable[[bytes, ServedModel, int], Asked[Any]]
-    Keep = Callable[[dict[str, Any]], Awaitable[dict[str, Any] | SelfEncoding]]
+    Keep = Callable[[JsonObject], Awaitable[JsonObject | SelfEncoding]]
     """Is given a whole answer before its client has read the end of it, and returns it as it is sent."""
 
 T = TypeVar("T")
@@ -192,7 +193,7 @@ class Responder:
     ) -> Response:
         if not asked.stream:
 
-            async def finish(response: dict[str, Any]) -> bytes:
+            async def finish(response: JsonObject) -> bytes:
                 return await encode_json(response if keep is None else await keep(response))
 
             maker = WholeMaker(partial(asked.formatter, self.write_bytes), finish)
@@ -237,7 +238,7 @@ class Responder:
 
     async def collect(
         self, asked: GenerationRequest, begin: Callable[[], EventCollector]
-    ) -> tuple[dict[str, Any], Backlog]:
+    ) -> tuple[JsonObject, Backlog]:
         """Run a request to its end, and return what a collector made of it and the backlog that holds it.
 
         Args:

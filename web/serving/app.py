@@ -123,7 +123,8 @@ def create_app(
     apply_browser_policy(app, browser_policy or BrowserPolicy())
     if keys:
         _require_key(app, keys, usage or KeyUsage())
-    openai = OpenAISettings(reasoning=(wire or Wire()).reasoning_field)
+    in_vllms_words = (wire or Wire()).reasoning_field == "reasoning"
+    openai = OpenAISettings(reasoning="reasoning" if in_vllms_words else "reasoning_content")
     runs = None if state is None else state.runs
     responder = Responder(engine, limits.write_bytes, keep_alive, runs)
     add_openai_routes(app, responder, None if state is None else state.store, openai)

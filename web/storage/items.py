@@ -10,14 +10,13 @@ from web.bodies.query import page_object
 from web.storage.objects import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from web.bodies.json_types import JsonObject
     from web.storage.objects import ItemPage
 
-Json = dict[str, Any]
 
-
-async def encoded(items: Sequence[Json]) -> list[Item]:
+async def encoded(items: Sequence[Mapping[str, Any]]) -> list[Item]:
     """Return items as they are stored; others run in between.
 
     Args:
@@ -26,7 +25,7 @@ async def encoded(items: Sequence[Json]) -> list[Item]:
     return [Item(item["id"], await encode_json(item)) for item in items]
 
 
-def page_json(page: ItemPage) -> Json:
+def page_json(page: ItemPage) -> JsonObject:
     """Return a page of stored items in OpenAI's form, as `json_encoding.iter_json` takes it."""
     data = [EncodedJson(item.body) for item in page.items]
     return page_object(data, [item.id for item in page.items], has_more=page.has_more)

@@ -22,7 +22,7 @@ MUTANTS = (
         "web/generation/openai_format/answers/formatter.py",
         " and not self._options.running_usage:",
         ":",
-        ("tests/unit/web/generation/openai_format/chat/test_format.py",),
+        ("tests/unit/web/generation/openai_format/chat/test_answers.py",),
     ),
     Mutant(
         "a message has blocks that are blank",

@@ -7,5 +7,6 @@ The prompt is `web.generation.infill`'s, as for the `suffix` of other APIs.
 - `parse`: `parse_infill`, the body of `/infill` as a request
 - `answers`: its answers, in a stream or whole
 - `fim`: `parse_fim`, the body of `/v1/fim/completions` as a request, which is answered as a chat
-- `routes`: `add_routes`; `operations`, `objects`: what is taken and answered, for the OpenAPI document
+- `objects`: what they consist of
+- `routes`: `add_routes`; `operations`: what is taken and answered, for the OpenAPI document
 """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from actors.core.generation import FinishReason, Token
 from runtime.chat.parts import PlainParser, TextPart
 from web.bodies.event_stream import sse
-from web.generation.answer import TEXT, Formatter, Gathered
+from web.generation.answer import Formatter, Gathered
 from web.generation.answer_parts import AnswerParts
 from web.generation.control.cancel_note import cancel_note
 from web.generation.openai_format.answers.usage import timings
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from actors.core.generation import Finished, Progress
     from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
+    from web.apis.infill.objects import DrawnToken, InfillAnswer, InfillPiece, LikelyToken
     from web.bodies.errors.problem import Problem
-
-Json = dict[str, Any]
+    from web.bodies.json_types import JsonObject, Long
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class InfillOptions:
     tokens: bool = False
     fields: tuple[str, ...] = ()
 
-    def piece(self, content: str, token_ids: Sequence[int], predicted: int) -> Json:
+    def piece(self, content: str, token_ids: list[int], predicted: int) -> InfillPiece:
         """Return the object of a piece of the answer, of which `predicted` tokens have come so far."""
         return {
             "index": 0,
@@ -56,9 +56,12 @@ class InfillOptions:
             "tokens_evaluated": self.prompt_tokens,
         }
 
-    def last(self, content: object, token_ids: object, finished: Finished, *, has_new_line: bool) -> Json:
-        """Return the object that ends an answer; text and ids may be `SelfEncoding`."""
-        return {
+    def last(
+        self, content: Long[str], token_ids: Long[list[int]], finished: Finished, *, has_new_line: bool
+    ) -> InfillAnswer:
+        """Return the object that ends an answer."""
+        stop_type, stopping_word = _stop(finished)
+        last: InfillAnswer = {
             "index": 0,
             "content": content,
             "tokens": token_ids,
@@ -69,34 +72,38 @@ class InfillOptions:
             "tokens_cached": finished.cached_tokens,
             "has_new_line": has_new_line,
             "truncated": False,  # no prompt is ever cut
-            **_stop(finished),
+            "stop_type": stop_type,
+            "stopping_word": stopping_word,
             "timings": timings([finished.timings]),
-        } | cancel_note(finished)
+        }
+        if note := cancel_note(finished):
+            last["cede"] = note["cede"]
+        return last
 
-    def chosen(self, whole: Json) -> Json:
+    def chosen(self, whole: InfillAnswer) -> JsonObject:
         """Return what the client wants of the last object: each path that leads somewhere is a field."""
         if not self.fields:
             return whole
         found = {path: _at(whole, path.split("/")) for path in self.fields}
         return {path: value for path, value in found.items() if value is not None}
 
-    def logprobs_of(self, token: Token) -> Json:
+    def logprobs_of(self, token: Token) -> DrawnToken:
         """Return the log-probability of a token, and of its alternatives."""
         assert token.logprobs is not None
         top = [self._alternative(*other) for other in token.logprobs.top]
-        return self._alternative(token.token_id, token.logprobs.logprob) | {"top_logprobs": top}
+        return {**self._alternative(token.token_id, token.logprobs.logprob), "top_logprobs": top}
 
-    def _alternative(self, token_id: int, logprob: float) -> Json:
+    def _alternative(self, token_id: int, logprob: float) -> LikelyToken:
         text = self.tokenizer.token_text(token_id)
         return {"id": token_id, "token": text, "bytes": list(self.tokenizer.token_bytes(token_id)), "logprob": logprob}
 
 
-def _stop(finished: Finished) -> Json:
+def _stop(finished: Finished) -> tuple[Literal["eos", "limit", "word"], str]:
     """Return why an answer ended, in llama-server's words, which have none for a cancelled one."""
     if finished.reason is not FinishReason.STOP:
-        return {"stop_type": "limit", "stopping_word": ""}
+        return "limit", ""
     word = finished.stop_string
-    return {"stop_type": "eos" if word is None else "word", "stopping_word": word or ""}
+    return ("eos", "") if word is None else ("word", word)
 
 
 def _at(value: object, path: Sequence[str]) -> object:
@@ -118,7 +125,7 @@ class InfillFormatter(Formatter):
         super().__init__(AnswerParts(PlainParser, 1), gathered=[Gathered(page_bytes)] if page_bytes else ())
         self._options = options
         self._silent: list[int] = []  # tokens of a stream whose text is held back
-        self._probabilities: list[Json] = []  # of these
+        self._probabilities: list[DrawnToken] = []  # of these
         self._predicted = 0
         self._has_new_line = False
 
@@ -160,15 +167,15 @@ class InfillFormatter(Formatter):
         """Return OpenAI's error object; see `Formatter`."""
         return sse(error_object(problem))
 
-    def result(self) -> Json:
+    def result(self) -> JsonObject:
         """Return the object; see `Formatter`."""
         (gathered,) = self.gathered
-        whole = self._last(gathered.content(TEXT), gathered.array("tokens"))
+        whole = self._last(gathered.text, gathered.array("tokens"))
         if self._options.logprobs:
             whole["completion_probabilities"] = gathered.array("completion_probabilities")
         return self._options.chosen(whole)
 
-    def _last(self, content: object, token_ids: object) -> Json:
+    def _last(self, content: Long[str], token_ids: Long[list[int]]) -> InfillAnswer:
         return self._options.last(content, token_ids, self.ends[0], has_new_line=self._has_new_line)
 
 

@@ -11,12 +11,12 @@ from web.apis.infill.schemas import FimBody
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
+from web.generation.asked import Asked
 from web.generation.grammars import grammar_of
 from web.generation.infill import Infill, infill_prompt, refuse_truncation
-from web.generation.openai_format.chat.format import ChatFormat
+from web.generation.openai_format.chat.answers import ChatFormatter
 from web.generation.openai_format.requests import (
     Settings,
-    asked_of,
     check_consistency,
     generations,
     openai_request,
@@ -28,8 +28,7 @@ from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 
 def parse_fim(
@@ -77,6 +76,7 @@ def parse_fim(
         fills=fills,
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
-    options = response_options(body, request, model, ChatFormat(settings.reasoning))
+    options = response_options(body, request, model)
     # Mistral's streams end with a chunk that has both the reason and the usage.
-    return asked_of(request, replace(options, running_usage=True), body)
+    options = replace(options, reasoning=settings.reasoning, running_usage=True)
+    return Asked(request, options, bool(body.stream), ChatFormatter)

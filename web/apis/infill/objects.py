@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired
+from typing import Annotated, Literal
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from web.bodies.json_types import Long
 from web.generation.control.cancel_note import CancelNote
-from web.generation.openai_format.answers.objects import Timings
+from web.generation.openai_format.answers.usage import Timings
 
 
 class LikelyToken(TypedDict):
@@ -26,24 +27,24 @@ class DrawnToken(LikelyToken):
     top_logprobs: list[LikelyToken]
 
 
-class InfillAnswer(TypedDict):
+class InfillAnswer(TypedDict, total=False):
     """A whole answer; with `response_fields` only what these paths lead to, each under its path."""
 
-    index: NotRequired[Literal[0] | None]
-    content: NotRequired[str | None]
-    tokens: NotRequired[Annotated[list[int] | None, Field(description="With `return_tokens`; else empty.")]]
-    stop: NotRequired[bool | None]
-    model: NotRequired[str | None]
-    tokens_predicted: NotRequired[int | None]
-    tokens_evaluated: NotRequired[Annotated[int | None, Field(description="Tokens of the prompt.")]]
-    tokens_cached: NotRequired[Annotated[int | None, Field(description="Those of them that were found computed.")]]
-    has_new_line: NotRequired[bool | None]
-    truncated: NotRequired[Literal[False] | None]
-    stop_type: NotRequired[Literal["eos", "limit", "word"] | None]
-    stopping_word: NotRequired[str | None]
-    timings: NotRequired[Timings | None]
-    completion_probabilities: NotRequired[list[DrawnToken] | None]
-    cede: NotRequired[CancelNote | None]
+    index: Literal[0]
+    content: Long[str]
+    tokens: Annotated[Long[list[int]], Field(description="With `return_tokens`; else empty.")]
+    stop: bool
+    model: str
+    tokens_predicted: int
+    tokens_evaluated: Annotated[int, Field(description="Tokens of the prompt.")]
+    tokens_cached: Annotated[int, Field(description="Those of them that were found computed.")]
+    has_new_line: bool
+    truncated: Literal[False]
+    stop_type: Literal["eos", "limit", "word"]
+    stopping_word: str
+    timings: Timings
+    completion_probabilities: Long[list[DrawnToken]]
+    cede: CancelNote
 
 
 class InfillPiece(InfillAnswer):

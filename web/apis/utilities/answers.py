@@ -19,8 +19,8 @@ class Tokens(TypedDict):
     """The tokens of a text or of a chat: llama-server's answer to `content`, vLLM's to `prompt` and `messages`."""
 
     tokens: list[int] | list[Piece]
-    count: NotRequired[int | None]
-    max_model_len: NotRequired[int | None]
+    count: NotRequired[int]
+    max_model_len: NotRequired[int]
     token_strs: NotRequired[list[str] | None]
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from web.process.version import cede_version
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
+    from web.apis.utilities.answers import Properties
 
 
-def properties(model: ServedModel, slots: int) -> dict[str, Any]:
+def properties(model: ServedModel, slots: int) -> Properties:
     """Return the answer of `GET /props`, without what would tell of the machine, such as the model's path.
 
     Args:
@@ -19,10 +20,18 @@ def properties(model: ServedModel, slots: int) -> dict[str, Any]:
     """
     name = model.tokenizer.token_text
     begin = model.tokenizer.encode("")
-    sampling = model.sampling.values()
-    sampling["repeat_penalty"] = sampling.pop("repetition_penalty")
+    sampling = model.sampling
     return {
-        "default_generation_settings": {"n_ctx": model.context_length, "params": sampling},
+        "default_generation_settings": {
+            "n_ctx": model.context_length,
+            "params": {
+                "temperature": sampling.temperature,
+                "top_p": sampling.top_p,
+                "top_k": sampling.top_k,
+                "min_p": sampling.min_p,
+                "repeat_penalty": sampling.repetition_penalty,
+            },
+        },
         "total_slots": slots,
         "model_alias": model.name,
         "chat_template": None if model.chat is None else model.chat.template.source,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
+from web.apis.utilities.answers import Version
 from web.apis.utilities.operations import RERANKERS
 from web.apis.utilities.properties import properties
 from web.apis.utilities.tokens import apply_template, detokenize, tokenize
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from runtime.loading.served import ServedModel
+    from web.bodies.json_types import JsonObject
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
 
@@ -31,7 +33,7 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
     """
     engine = responder.engine
 
-    async def answer(function: Callable[[bytes, ServedModel, int], dict[str, Any]]) -> Response:
+    async def answer(function: Callable[[bytes, ServedModel, int], JsonObject]) -> Response:
         """Answer with what `function` makes of the body, which may be long."""
         value = await responder.parse_body(function)
         return await paged_json_response(value, response_backlog(engine.unread), responder.write_bytes)
@@ -54,7 +56,7 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
 
     @app.get("/version")
     async def version() -> Response:
-        return json_response({"version": cede_version()})
+        return json_response(Version(version=cede_version()))
 
     async def rerank() -> Response:
         raise RequestError("This server does not rerank documents.", code="unsupported_endpoint")

@@ -5,7 +5,7 @@ Everything in here is synchronous and has no side effect, so a worker thread can
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
@@ -19,14 +19,13 @@ from web.generation.prompts import conversation_prompt, render
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-
-Json = dict[str, Any]
+    from web.apis.utilities.answers import AppliedTemplate, Detokenized, Piece, Tokens
 
 LEAST_BOUND = 2**17
 """Tokens that a text may have in any case: each takes half a kilobyte of memory for a moment."""
 
 
-def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
+def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Tokens:
     """Answer the body of `POST /tokenize`, in the words of the server whose field it has.
 
     Args:
@@ -53,7 +52,7 @@ def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
     return {"count": len(ids), "max_model_len": model.context_length, "tokens": ids, "token_strs": names}
 
 
-def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
+def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Detokenized:
     """Answer the body of `POST /detokenize`, with the text under both servers' names; see `tokenize`."""
     bound = _bound(model)
     check_json_size(raw, bound)
@@ -66,7 +65,7 @@ def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Json:
     return {"content": text, "prompt": text}
 
 
-def apply_template(raw: bytes, model: ServedModel, max_generations: int) -> Json:
+def apply_template(raw: bytes, model: ServedModel, max_generations: int) -> AppliedTemplate:
     """Answer the body of `POST /apply-template`: the prompt of a chat; see `tokenize`."""
     check_json_size(raw, model.context_length)
     return {"prompt": render(conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS)), model).text}
@@ -91,7 +90,7 @@ def _bound(model: ServedModel) -> int:
     return max(model.context_length, LEAST_BOUND)
 
 
-def _piece(token_id: int, model: ServedModel) -> Json:
+def _piece(token_id: int, model: ServedModel) -> Piece:
     """Return a token with what it adds to a text: a string, or bytes where these are part of a character."""
     piece = model.tokenizer.token_bytes(token_id)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
 
     from web.bodies.errors.problem import Problem
+    from web.bodies.json_types import JsonObject
 
 
 class ErrorShape(Protocol):
@@ -19,7 +20,7 @@ class ErrorShape(Protocol):
     def status(self, problem: Problem) -> int:
         """Return the HTTP status that this API has for a problem."""
 
-    def body(self, problem: Problem, request_id: str | None) -> dict[str, Any]:
+    def body(self, problem: Problem, request_id: str | None) -> JsonObject:
         """Return the error object.
 
         Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -11,23 +11,26 @@ if TYPE_CHECKING:
     from actors.core.generation import Finished
 
 
-class CancelNote(TypedDict):
+class CancelNote(TypedDict, total=False):
     """Facts about an answer that the API has no word for."""
 
-    cancelled: NotRequired[Annotated[str | None, Field(description="Why the answer was cut short, as in its receipt.")]]
-    warmed_tokens: NotRequired[
-        Annotated[
-            int | None,
-            Field(description="Of a warm request: how many tokens of the prompt a request that comes next finds read."),
-        ]
+    cancelled: Annotated[str, Field(description="Why the answer was cut short, as in its receipt.")]
+    warmed_tokens: Annotated[
+        int, Field(description="Of a warm request: how many tokens of the prompt a request that comes next finds read.")
     ]
 
 
-def cancel_note(finished: Finished) -> dict[str, Any]:
+class Noted(TypedDict, total=False):
+    """The field that notes them, where there are any."""
+
+    cede: CancelNote
+
+
+def cancel_note(finished: Finished) -> Noted:
     """Return the field `cede` of what ends an answer; nothing where there is nothing to tell."""
-    fields: dict[str, Any] = {}
+    note: CancelNote = {}
     if finished.cancelled is not None:
-        fields["cancelled"] = finished.cancelled.value
+        note["cancelled"] = finished.cancelled.value
     if finished.warmed_tokens is not None:
-        fields["warmed_tokens"] = finished.warmed_tokens
-    return {"cede": fields} if fields else {}
+        note["warmed_tokens"] = finished.warmed_tokens
+    return {"cede": note} if note else {}

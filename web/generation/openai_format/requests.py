@@ -16,11 +16,10 @@ from runtime.errors import RequestError
 from runtime.step.prompt_rows.wanted import PromptOutputs
 from web.bodies.fields import NO_LIMIT
 from web.bodies.strict_model import known_fields
-from web.generation.asked import Asked, generation_request
+from web.generation.asked import generation_request
 from web.generation.ignored import IgnoredFields
 from web.generation.infill import infill_end_ids
-from web.generation.openai_format.answers.format import Format, ResponseOptions
-from web.generation.openai_format.answers.formatter import CompletionFormatter
+from web.generation.openai_format.answers.options import ReasoningField, ResponseOptions
 from web.generation.openai_format.schemas import StreamOptions
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Settings:
         stores: whether there is a place to store chats in.
     """
 
-    reasoning: str = "reasoning_content"
+    reasoning: ReasoningField = "reasoning_content"
     ignored: IgnoredFields = field(default_factory=IgnoredFields)
     stores: bool = False
 
@@ -148,7 +147,6 @@ def response_options(
     body: GenerationBody,
     request: GenerationRequest,
     model: ServedModel,
-    format: Format,
     echo: Iterable[str] = (),
     parser: Callable[[], OutputParser] = PlainParser,
     *,
@@ -161,7 +159,6 @@ def response_options(
         body: of either endpoint.
         request: made from it.
         model: to be served from.
-        format: of the endpoint.
         echo: the prompts as text, if they are to be shown.
         parser: makes the parser of a choice's text.
         logprobs: whether to show log-probabilities.
@@ -174,7 +171,6 @@ def response_options(
         created=int(time.time()),
         model=body.model or model.name,
         tokenizer=model.tokenizer,
-        format=format,
         n=n,
         prompts=request.prompts,
         shown=body.n or 1,
@@ -189,11 +185,6 @@ def response_options(
         fingerprint=fingerprint(model),
         predicted=bool(request.prediction),
     )
-
-
-def asked_of(request: GenerationRequest, options: ResponseOptions, body: GenerationBody) -> Asked[ResponseOptions]:
-    """Return a body that was understood."""
-    return Asked(request, options, bool(body.stream), CompletionFormatter)
 
 
 def fingerprint(model: ServedModel) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from actors.generating.unread import Backlog
     from web.bodies.collect import EventCollector
     from web.bodies.event_stream import EventWriter
+    from web.bodies.json_types import JsonObject
     from web.storage.detached.disconnects import Followed
     from web.storage.detached.event_log import EventLog
-
-Json = dict[str, Any]
 
 logger = logging.getLogger("cede.web")
 
@@ -108,11 +107,11 @@ class WholeMaker:
     headers: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
-        self, collector: Callable[[], EventCollector], finish: Callable[[Json], Awaitable[bytes]] = encode_json
+        self, collector: Callable[[], EventCollector], finish: Callable[[JsonObject], Awaitable[bytes]] = encode_json
     ) -> None:
         self._collector = collector
         self._finish = finish
-        self._answer: Json | None = None
+        self._answer: JsonObject | None = None
         self._error: CedeError | None = None
 
     async def begin(self, log: EventLog) -> None:

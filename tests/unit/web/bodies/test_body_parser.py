@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from runtime.chat.conversation import Conversation
     from runtime.loading.served import ServedModel
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 JOB = completion()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from actors.core.generation import FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, PlainParser, ReasoningPart, TextPart
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
-from web.generation.control.cancel_note import cancel_note
+from web.generation.control.cancel_note import Noted, cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +107,7 @@ class MessageEnd:
     stop_reason: str
     stop_sequence: str | None
     usage: Json
-    cancel_note: Json = field(default_factory=dict)
+    cancel_note: Noted = field(default_factory=Noted)
 
     @property
     def delta(self) -> Json:
@@ -117,7 +117,7 @@ class MessageEnd:
     @property
     def rest(self) -> Json:
         """The other fields, one of them cede's own."""
-        return {"usage": self.usage} | self.cancel_note
+        return {"usage": self.usage, **self.cancel_note}
 
 
 def usage(prompt_tokens: int, cached_tokens: int, completion_tokens: int, thinking_tokens: int) -> Json:

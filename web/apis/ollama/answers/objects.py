@@ -135,7 +135,7 @@ def timestamp(seconds: float) -> str:
 
 def logprobs_of(token: Token, tokenizer: Tokenizer) -> Json:
     """Return the log-probability of a token, and those of its alternatives where some were asked for."""
-    shown = token_logprobs(token, tokenizer)
+    shown = dict(token_logprobs(token, tokenizer))
     if not shown["top_logprobs"]:
         del shown["top_logprobs"]
     return shown

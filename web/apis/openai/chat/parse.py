@@ -10,14 +10,14 @@ from web.apis.openai.chat.record import record_of
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
+from web.generation.asked import Asked
 from web.generation.grammars import grammar_of
-from web.generation.openai_format.chat.format import ChatFormat
+from web.generation.openai_format.chat.answers import ChatFormatter
 from web.generation.openai_format.chat.messages import conversation_of, text_of
 from web.generation.openai_format.chat.schema import ChatBody
 from web.generation.openai_format.chat.tools import LEGACY_PARAMS, is_legacy
 from web.generation.openai_format.requests import (
     Settings,
-    asked_of,
     check_consistency,
     generations,
     openai_request,
@@ -32,8 +32,7 @@ from web.process.limits import MAX_PROMPTS
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 
 def parse_chat(
@@ -74,12 +73,15 @@ def parse_chat(
         prediction=_prediction(body, model),
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
-    custom = frozenset(tool.name for tool in conversation.tools if tool.custom)
-    format = ChatFormat(settings.reasoning, custom, is_legacy(body))
-    options = response_options(body, request, model, format, parser=prompt.parser, logprobs=bool(body.logprobs))
-    tier = tier_of(request.priority) if body.service_tier else None
-    record = record_of(body, request.id) if body.store else None
-    return asked_of(request, replace(options, service_tier=tier, record=record), body)
+    options = replace(
+        response_options(body, request, model, parser=prompt.parser, logprobs=bool(body.logprobs)),
+        reasoning=settings.reasoning,
+        custom=frozenset(tool.name for tool in conversation.tools if tool.custom),
+        legacy=is_legacy(body),
+        service_tier=tier_of(request.priority) if body.service_tier else None,
+        record=record_of(body, request.id) if body.store else None,
+    )
+    return Asked(request, options, bool(body.stream), ChatFormatter)
 
 
 def _prediction(body: ChatBody, model: ServedModel) -> TokenIds:

@@ -2,18 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
 
-from web.generation.openai_format.answers.format import ChatRecord
+from typing_extensions import TypedDict
+
+from web.generation.openai_format.answers.options import ChatRecord
+from web.generation.openai_format.chat.answers import CalledFunction, ToolCall
 from web.generation.openai_format.chat.schema import RefusalPart, TextPart
 
 if TYPE_CHECKING:
     from web.generation.openai_format.chat.schema import ChatBody, Message
 
-Json = dict[str, Any]
-
 CARRIED = ("name", "tool_call_id", "tool_calls", "function_call", "reasoning_content", "reasoning")
 """Fields of a message that are shown as they were given, where they were."""
+
+
+class ContentPart(TypedDict):
+    """A text in a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
+class StoredMessage(TypedDict):
+    """A message of the request."""
+
+    id: str
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | None
+    content_parts: list[ContentPart] | None
+    refusal: str | None
+    name: NotRequired[str]
+    tool_call_id: NotRequired[str]
+    tool_calls: NotRequired[list[ToolCall]]
+    function_call: NotRequired[CalledFunction]
+    reasoning_content: NotRequired[str]
+    reasoning: NotRequired[str]
 
 
 def record_of(body: ChatBody, id: str) -> ChatRecord:
@@ -27,13 +51,21 @@ def record_of(body: ChatBody, id: str) -> ChatRecord:
     return ChatRecord(messages, body.metadata or {})
 
 
-def _stored(message: Message, id: str) -> Json:
-    given = message.model_dump(mode="json", include={*CARRIED}, exclude_none=True)
-    content, parts, refusals = message.content, None, [message.refusal or ""]
+def _stored(message: Message, id: str) -> StoredMessage:
+    content, refusals = message.content, [message.refusal or ""]
+    parts: list[ContentPart] | None = None
     if isinstance(content, list):
         parts = [{"type": "text", "text": part.text} for part in content if isinstance(part, TextPart)]
         refusals += [part.refusal for part in content if isinstance(part, RefusalPart)]
         content = "\n".join(part["text"] for part in parts)
     refusal = "\n".join(filter(None, refusals)) or None
-    said = {"role": message.role, "content": content, "content_parts": parts, "refusal": refusal}
-    return {"id": id} | said | given
+    stored: StoredMessage = {
+        "id": id,
+        "role": message.role,
+        "content": content,
+        "content_parts": parts,
+        "refusal": refusal,
+    }
+    given: Any = message.model_dump(mode="json", include={*CARRIED}, exclude_none=True)
+    stored |= given
+    return stored

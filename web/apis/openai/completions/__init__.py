@@ -3,5 +3,5 @@
 - `schema`: the body
 - `prompts`: its prompts as token ids and as text
 - `parse`: `parse_completion`, the body as a request
-- `format`: the response objects; `answers`: the same for the OpenAPI document
+- `answers`: the response objects, and `TextFormatter`, which writes them
 """

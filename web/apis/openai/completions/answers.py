@@ -1,46 +1,61 @@
-"""The answers of `POST /v1/completions`."""
+"""The answers of `POST /v1/completions`, as they are described and as they are written."""
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired
+from typing import TYPE_CHECKING, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
-from web.generation.control.cancel_note import CancelNote
-from web.generation.openai_format.answers.objects import PromptLogprob, RunningUsage, Timings, Usage
+from runtime.chat.parts import TextPart
+from web.bodies.json_types import Long
+from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.openai_format.answers.formatter import CompletionFormatter
+from web.generation.openai_format.answers.prompt_scores import PromptLogprob
+from web.generation.openai_format.answers.usage import RunningUsage, Timings, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from actors.core.generation import Token
+    from runtime.chat.parts import Part
+    from runtime.text.tokenizer import Tokenizer
+    from web.generation.openai_format.answers.formatter import Reason
+
+FinishReason = Literal["stop", "length"]
 
 
 class TextLogprobs(TypedDict):
     """The log-probabilities of a choice's tokens: lists of one length."""
 
-    tokens: list[str]
-    token_logprobs: list[float | None]
-    top_logprobs: list[dict[str, float] | None]
-    text_offset: list[int]
+    tokens: Long[list[str]]
+    token_logprobs: Long[list[float | None]]
+    top_logprobs: Long[list[dict[str, float] | None]]
+    text_offset: Long[list[int]]
 
 
-class AnyTextChoice(TypedDict):
-    """Fields of a choice, whole or in pieces."""
+class ChunkTextChoice(TypedDict):
+    """A piece of one of the answers."""
 
     index: int
     text: str
     logprobs: TextLogprobs | None
-    cede: NotRequired[CancelNote | None]
-    token_ids: NotRequired[list[int] | None]
-    prompt_token_ids: NotRequired[list[int] | None]
-    prompt_logprobs: NotRequired[list[dict[str, PromptLogprob] | None] | None]
+    finish_reason: FinishReason | None
+    cede: NotRequired[CancelNote]
+    token_ids: NotRequired[list[int]]
+    prompt_token_ids: NotRequired[tuple[int, ...]]
 
 
-class ChunkTextChoice(AnyTextChoice):
-    """A piece of one of the answers."""
-
-    finish_reason: Literal["stop", "length"] | None
-
-
-class TextChoice(AnyTextChoice):
+class TextChoice(TypedDict):
     """One of the answers: `n` for each prompt."""
 
-    finish_reason: Literal["stop", "length"]
+    index: int
+    text: Long[str]
+    logprobs: TextLogprobs | None
+    finish_reason: FinishReason
+    cede: NotRequired[CancelNote]
+    token_ids: NotRequired[Long[list[int]]]
+    prompt_token_ids: NotRequired[tuple[int, ...]]
+    prompt_logprobs: NotRequired[Long[list[dict[str, PromptLogprob] | None]]]
 
 
 class Completion(TypedDict):
@@ -66,4 +81,111 @@ class CompletionChunk(TypedDict):
     system_fingerprint: str
     choices: list[ChunkTextChoice]
     usage: NotRequired[Usage | RunningUsage | None]
-    timings: NotRequired[Timings | None]
+    timings: NotRequired[Timings]
+
+
+class TextFormatter(CompletionFormatter[ChunkTextChoice, TextLogprobs]):
+    """Shows an answer as a `text_completion`, whose chunks have the same name; see `CompletionFormatter`."""
+
+    def _logprobs_of(self, tokens: Sequence[Token], offset: int) -> TextLogprobs:
+        """Return lists that are as long as `tokens`."""
+        tokenizer = self._options.tokenizer
+        texts = [tokenizer.token_text(token.token_id) for token in tokens]
+        return {
+            "tokens": texts,
+            "token_logprobs": [None if token.logprobs is None else token.logprobs.logprob for token in tokens],
+            "top_logprobs": [_text_alternatives(token, tokenizer) for token in tokens],
+            "text_offset": _offsets(texts, offset),
+        }
+
+    def _chunk(self, *pieces: ChunkTextChoice) -> CompletionChunk:
+        options = self._options
+        chunk: CompletionChunk = {
+            "id": options.id,
+            "object": "text_completion",
+            "created": options.created,
+            "model": options.model,
+            "system_fingerprint": options.fingerprint,
+            "choices": list(pieces),
+        }
+        self._tell_usage(chunk)
+        return chunk
+
+    def _first(self, index: int) -> CompletionChunk | None:
+        """Return the prompt where `echo` asks for it, or no text where only token ids are to come."""
+        options = self._options
+        if not options.echo and not options.token_ids:
+            return None
+        piece = self._piece(index)
+        if options.echo:
+            piece["text"] = options.echo[index]
+        if options.token_ids:
+            piece["prompt_token_ids"] = options.prompts[index]
+        return self._chunk(piece)
+
+    def _piece(self, index: int, logprobs: TextLogprobs | None = None) -> ChunkTextChoice:
+        return {"index": index, "logprobs": logprobs, "finish_reason": None, "text": ""}
+
+    def _show(self, piece: ChunkTextChoice, part: Part) -> bool:
+        if isinstance(part, TextPart):
+            piece["text"] = part.text
+        return True
+
+    def _end(self, piece: ChunkTextChoice, reason: Reason) -> None:
+        piece["finish_reason"] = _finish_reason(reason)
+
+    def result(self) -> Completion:
+        """Return the response object; see `Formatter`."""
+        options = self._options
+        return {
+            "id": options.id,
+            "object": "text_completion",
+            "created": options.created,
+            "model": options.model,
+            "system_fingerprint": options.fingerprint,
+            "choices": [self._choice(index, number) for number, index in enumerate(self._shown())],
+            "usage": self._usage(),
+            "timings": self._counter.timings(),
+        }
+
+    def _choice(self, index: int, number: int) -> TextChoice:
+        """Return a generation as the choice of that number."""
+        gathered, end = self.gathered[index], self.ends[index]
+        logprobs: TextLogprobs = {
+            "tokens": gathered.array("tokens"),
+            "token_logprobs": gathered.array("token_logprobs"),
+            "top_logprobs": gathered.array("top_logprobs"),
+            "text_offset": gathered.array("text_offset"),
+        }
+        return {
+            "index": number,
+            "logprobs": logprobs if self._options.logprobs else None,
+            "finish_reason": _finish_reason(self._reason(end)),
+            **cancel_note(end),
+            "text": gathered.text,
+            **self._choice_ids(index),
+            **self._about_prompt(index),
+        }
+
+
+def _finish_reason(reason: Reason) -> FinishReason:
+    return "length" if reason == "length" else "stop"  # there are no calls
+
+
+def _text_alternatives(token: Token, tokenizer: Tokenizer) -> dict[str, float] | None:
+    """Return the most likely tokens and the chosen one, up to `logprobs` + 1 entries, as OpenAI does.
+
+    None for the first token of an echoed prompt.
+    """
+    if token.logprobs is None:
+        return None
+    top = {tokenizer.token_text(token_id): logprob for token_id, logprob in token.logprobs.top}
+    return top | {tokenizer.token_text(token.token_id): token.logprobs.logprob}
+
+
+def _offsets(texts: list[str], start: int) -> list[int]:
+    offsets = []
+    for text in texts:
+        offsets.append(start)
+        start += len(text)
+    return offsets

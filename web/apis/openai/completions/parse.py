@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.chat.chat import ChatPrompt
-from web.apis.openai.completions.format import TextFormat
+from web.apis.openai.completions.answers import TextFormatter
 from web.apis.openai.completions.prompts import prompt_ids, prompt_texts
 from web.apis.openai.completions.schema import CompletionBody
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
+from web.generation.asked import Asked
 from web.generation.grammars import grammar_of
 from web.generation.openai_format.requests import (
     Settings,
-    asked_of,
     check_consistency,
     generations,
     openai_request,
@@ -26,8 +26,7 @@ from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 COMPLETION_MAX_TOKENS = 16
 """Default of `max_tokens` at OpenAI's older endpoint.  The chat endpoint has none."""
@@ -71,5 +70,5 @@ def parse_completion(
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
     logprobs = body.logprobs is not None
-    options = response_options(body, request, model, TextFormat(), echo, logprobs=logprobs, echo_logprobs=echo_logprobs)
-    return asked_of(request, options, body)
+    options = response_options(body, request, model, echo, logprobs=logprobs, echo_logprobs=echo_logprobs)
+    return Asked(request, options, bool(body.stream), TextFormatter)

@@ -2,5 +2,5 @@
 
 - `schema`: the body
 - `parse`: `parse_embeddings`, the body as what is to be computed
-- `answers`: the response, for the OpenAPI document
+- `answers`: the response
 """

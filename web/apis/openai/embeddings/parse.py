@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
-from base64 import b64encode
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from web.apis.openai.embeddings.answers import embeddings
 from web.apis.openai.embeddings.schema import HINTS, UNSUPPORTED, EmbeddingBody
-from web.bodies.json_encoding import LazyJsonArray, SelfEncoding
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
@@ -19,8 +16,6 @@ from web.generation.ignored import IgnoredFields
 from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from runtime.loading.served import ServedModel
 
 
@@ -47,31 +42,5 @@ def parse_embeddings(
     (ignored or IgnoredFields()).tell("embeddings", unknown)
     tokens = sum(map(len, prompts))
     in_base64 = body.encoding_format == "base64"
-    answer = partial(_answer, name=body.model or model.name, pooling=pooling, tokens=tokens, in_base64=in_base64)
+    answer = partial(embeddings, name=body.model or model.name, pooling=pooling, tokens=tokens, in_base64=in_base64)
     return EmbeddingRequest(prompts, pooling, body.normalize is not False, answer, body.priority or 0)
-
-
-def _answer(
-    vectors: Sequence[array[float]], *, name: str, pooling: str, tokens: int, in_base64: bool
-) -> dict[str, Any]:
-    data = [
-        {"object": "embedding", "index": index, "embedding": _Base64(vector) if in_base64 else LazyJsonArray(vector)}
-        for index, vector in enumerate(vectors)
-    ]
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": name, "usage": usage, "cede": {"pooling": pooling}}
-
-
-class _Base64(SelfEncoding):
-    """Numbers as float32 in little-endian order, in base64; encoded when their turn comes."""
-
-    def __init__(self, vector: array[float]) -> None:
-        self._vector = vector
-
-    def iter_json(self) -> Iterator[bytes]:
-        """Yield the whole string."""
-        vector = self._vector
-        if sys.byteorder == "big":
-            vector = array("f", vector)
-            vector.byteswap()
-        yield b'"%s"' % b64encode(vector.tobytes())

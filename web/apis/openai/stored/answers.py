@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired
+from typing import Literal
 
 from typing_extensions import TypedDict
 
-from web.generation.openai_format.chat.answers import CalledFunction, ChatCompletion, ToolCall
+from web.apis.openai.chat.record import StoredMessage
+from web.bodies.json_types import Long
+from web.generation.openai_format.chat.answers import ChatCompletion
 
 
 class StoredChatCompletion(ChatCompletion):
@@ -19,7 +21,7 @@ class CompletionList(TypedDict):
     """A page of stored chat completions."""
 
     object: Literal["list"]
-    data: list[StoredChatCompletion]
+    data: list[Long[StoredChatCompletion]]
     first_id: str | None
     last_id: str | None
     has_more: bool
@@ -31,29 +33,6 @@ class DeletedCompletion(TypedDict):
     id: str
     object: Literal["chat.completion.deleted"]
     deleted: Literal[True]
-
-
-class TextPart(TypedDict):
-    """A text in a message's content."""
-
-    type: Literal["text"]
-    text: str
-
-
-class StoredMessage(TypedDict):
-    """A message of the request."""
-
-    id: str
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | None
-    content_parts: list[TextPart] | None
-    refusal: str | None
-    name: NotRequired[str | None]
-    tool_call_id: NotRequired[str | None]
-    tool_calls: NotRequired[list[ToolCall] | None]
-    function_call: NotRequired[CalledFunction | None]
-    reasoning_content: NotRequired[str | None]
-    reasoning: NotRequired[str | None]
 
 
 class MessageList(TypedDict):

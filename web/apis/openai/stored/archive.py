@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound
+from web.apis.openai.stored.answers import StoredChatCompletion
 from web.bodies.json_encoding import EncodedJson, SelfEncoding, dumps
 from web.bodies.json_response import encode_json
 from web.storage.items import encoded
@@ -15,8 +16,9 @@ from web.storage.store import StoreFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from web.bodies.json_types import JsonObject
     from web.bodies.query import PageAsked
-    from web.generation.openai_format.answers.format import ChatRecord, Json, ResponseOptions
+    from web.generation.openai_format.answers.options import ChatRecord, ResponseOptions
     from web.storage.objects import ItemPage
     from web.storage.store import ObjectStore
 
@@ -34,7 +36,7 @@ class CompletionNotFound(NotFound):
         )
 
 
-class StoredCompletion(SelfEncoding):
+class StoredCompletion(SelfEncoding[StoredChatCompletion]):
     """A stored chat completion: the very bytes that were answered, and its metadata, which may have changed since.
 
     Args:
@@ -62,7 +64,7 @@ class CompletionArchive:
         self._store = store
 
     async def save(
-        self, options: ResponseOptions, record: ChatRecord, owner: str | None, completion: Json
+        self, options: ResponseOptions, record: ChatRecord, owner: str | None, completion: JsonObject
     ) -> EncodedJson:
         """Store a completion, and return it encoded; where it cannot be stored, the log says so.
 

@@ -20,7 +20,10 @@ from web.storage.items import page_json
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.apis.openai.stored.answers import CompletionList, DeletedCompletion
+    from web.bodies.json_encoding import SelfEncoding
+    from web.bodies.json_types import JsonObject
+    from web.generation.openai_format.answers.options import ResponseOptions
     from web.generation.responder import Keep, Responder
     from web.storage.store import ObjectStore
 
@@ -56,7 +59,8 @@ class StoredCompletions:
     async def delete(self, completion_id: str) -> Response:
         """Delete a completion."""
         await self._kept(completion_id).delete(completion_id, current_request().owner)
-        return json_response({"id": completion_id, "object": "chat.completion.deleted", "deleted": True})
+        deleted: DeletedCompletion = {"id": completion_id, "object": "chat.completion.deleted", "deleted": True}
+        return json_response(deleted)
 
     async def list(self) -> Response:
         """Answer with a page of the completions."""
@@ -67,7 +71,8 @@ class StoredCompletions:
             return json_response(page_object([], [], has_more=False))
         owner, model = current_request().owner, query.args.get("model") or None
         found, has_more = await self._archive.page(asked, owner, model, metadata)
-        return await self._long(page_object(found, [each.id for each in found], has_more=has_more))
+        page: CompletionList = page_object(found, [each.id for each in found], has_more=has_more)
+        return await self._long(page)
 
     async def list_messages(self, completion_id: str) -> Response:
         """Answer with a page of the messages that a completion answers."""
@@ -80,6 +85,6 @@ class StoredCompletions:
             raise CompletionNotFound(completion_id)
         return self._archive
 
-    async def _long(self, value: object) -> Response:
+    async def _long(self, value: JsonObject | SelfEncoding) -> Response:
         backlog = response_backlog(self._responder.engine.unread)
         return await paged_json_response(value, backlog, self._responder.write_bytes)

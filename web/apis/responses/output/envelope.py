@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.chat.parts import PlainParser
 from web.apis.responses.input.schemas import CustomTool, FunctionTool, NamespaceTool, SchemaFormat
+from web.generation.control.cancel_note import Noted
 from web.generation.tiers import priority_of, tier_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Ending:
     status: Status
     error: Json | None = None
     reason: str | None = None
-    cancel_note: Json = field(default_factory=dict)
+    cancel_note: Noted = field(default_factory=Noted)
     at: int = field(default_factory=lambda: int(time.time()))
 
     @property
@@ -128,7 +129,7 @@ class ResponseOptions:
                 "usage": usage,
             }
             | completed
-            | (ending.cancel_note if ending is not None else {})
+            | dict(ending.cancel_note if ending is not None else {})
             | ({"conversation": None} if nothing_added else {})
         )
 

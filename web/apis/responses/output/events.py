@@ -177,7 +177,7 @@ class ResponseEvents:
         tokens, self._waiting = self._waiting, []
         if not isinstance(parts[-1], TextPart):
             return []
-        return [token_logprobs(token, self._options.tokenizer) for token in tokens]
+        return [dict(token_logprobs(token, self._options.tokenizer)) for token in tokens]
 
     def _count(self, finished: Finished) -> Json:
         return {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
     from web.apis.responses.output.envelope import ResponseOptions
     from web.bodies.json_encoding import SelfEncoding
+    from web.bodies.json_types import JsonObject
 
 Json = dict[str, Any]
 
@@ -106,7 +107,7 @@ class ResponseFormatter(Formatter):
         """Return true: it always holds the whole."""
         return True
 
-    def came_out(self, answer: Json | SelfEncoding) -> None:
+    def came_out(self, answer: JsonObject | SelfEncoding) -> None:
         """Tell the response as it was stored; see `Formatter`."""
         assert isinstance(answer, dict)
         self.events.outcome = answer

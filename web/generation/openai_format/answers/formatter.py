@@ -6,19 +6,23 @@ little work, and only these bytes are held.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Literal, NotRequired, TypeVar
 
-from actors.core.generation import Finished, PromptScored, Token
-from runtime.chat.parts import CallArguments, CallStart, TextPart
+from typing_extensions import TypedDict
+
+from actors.core.generation import Finished, FinishReason, PromptScored, Token
+from runtime.chat.parts import TextPart
 from web.bodies.event_stream import iter_sse, sse
 from web.bodies.json_encoding import dumps
-from web.generation.answer import TEXT, THOUGHT, Formatter, Gathered
-from web.generation.answer_parts import AnswerParts
-from web.generation.openai_format.answers.format import call_of, ending
-from web.generation.openai_format.answers.prompt_scores import echoed_tokens, prompt_logprobs
-from web.generation.openai_format.answers.usage import UsageCounter, timings
+from web.bodies.json_types import JsonObject, Long
+from web.generation.answer import Formatter, Gathered
+from web.generation.answer_parts import TOOL_CALLS, AnswerParts
+from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.openai_format.answers.prompt_scores import PromptLogprob, echoed_tokens, prompt_logprobs
+from web.generation.openai_format.answers.usage import RunningUsage, Timings, Usage, UsageCounter, timings
 from web.generation.openai_format.errors import error_object
 
 if TYPE_CHECKING:
@@ -27,13 +31,47 @@ if TYPE_CHECKING:
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from web.bodies.errors.problem import Problem
-    from web.generation.openai_format.answers.format import Call, Json, ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 DONE = b"data: [DONE]\n\n"
 
+Reason = Literal["stop", "length", "tool_calls"]
 
-class CompletionFormatter(Formatter):
-    """Shows the choices of an answer as either endpoint does.
+
+class AnyPiece(TypedDict):
+    """What chunks' choices have in common."""
+
+    index: int
+    cede: NotRequired[CancelNote]
+    token_ids: NotRequired[list[int]]
+
+
+class AnyChunk(TypedDict):
+    """What chunks have in common."""
+
+    usage: NotRequired[Usage | RunningUsage | None]
+    timings: NotRequired[Timings]
+
+
+class ChoiceIds(TypedDict, total=False):
+    """A choice's tokens, where they are to be shown."""
+
+    token_ids: Long[list[int]]
+
+
+class AboutPrompt(TypedDict, total=False):
+    """Fields that tell of a prompt, where they were asked for."""
+
+    prompt_token_ids: tuple[int, ...]
+    prompt_logprobs: Long[list[dict[str, PromptLogprob] | None]]
+
+
+PieceT = TypeVar("PieceT", bound=AnyPiece)
+LogprobsT = TypeVar("LogprobsT", bound=JsonObject)
+
+
+class CompletionFormatter(Formatter, Generic[PieceT, LogprobsT]):
+    """Shows the choices of an answer; each of the two endpoints adds how they look.
 
     Args:
         options: how to answer.
@@ -48,43 +86,70 @@ class CompletionFormatter(Formatter):
             [Gathered(page_bytes, text) for text in echo] if page_bytes else (),
         )
         self._options = options
-        self._format = options.format
         self._counter = UsageCounter(options)
-        self._calls: dict[tuple[int, int], Call] = {}  # by choice and number
         self._begun: set[int] = set()  # choices whose first chunk was written
         self._offsets = [0] * options.choices  # characters before the next token of each
-        self._details: Json = {}  # fields of the tokens that the last event has
+        self._logprobs: LogprobsT | None = None  # of the tokens that the last event has
         self._plain = not (options.logprobs or options.token_ids or options.running_usage)
+
+    # --- where the endpoints differ -----------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _piece(self, index: int, logprobs: LogprobsT | None = None) -> PieceT:
+        """Return a chunk's choice that shows nothing yet."""
+
+    @abstractmethod
+    def _show(self, piece: PieceT, part: Part) -> bool:
+        """Put a part into a piece; return false where the part shows nothing."""
+
+    @abstractmethod
+    def _end(self, piece: PieceT, reason: Reason) -> None:
+        """Put into a piece why its choice ended."""
+
+    @abstractmethod
+    def _chunk(self, *pieces: PieceT) -> AnyChunk:
+        """Return a chunk of these pieces."""
+
+    @abstractmethod
+    def _first(self, index: int) -> AnyChunk | None:
+        """Return the first chunk of a choice; None where the text may begin at once."""
+
+    @abstractmethod
+    def _logprobs_of(self, tokens: Sequence[Token], offset: int) -> LogprobsT:
+        """Return the log-probabilities of tokens, the first of which begins `offset` characters into the text."""
+
+    # ------------------------------------------------------------------------------------------------------------------
 
     def take(self, event: Progress) -> Sequence[Part]:
         """Take an event; see `Formatter`."""
         if isinstance(event, Finished):
             self._counter.add(event)
-        self._details = {} if self._plain else self._details_of(event)
+        options = self._options
+        if options.logprobs:
+            self._logprobs = self._scores(event)
         if self.gathered:
             gathered = self.gathered[event.index]
-            for name, value in (self._details.get("logprobs", {}) | self._details).items():
+            for name, value in (self._logprobs or {}).items():
                 if isinstance(value, list):
                     gathered.extend(name, value)
-            if isinstance(event, PromptScored) and (alternatives := self._options.prompt_logprobs) is not None:
-                gathered.extend("prompt_logprobs", prompt_logprobs(event, alternatives, self._options.tokenizer))
+            if options.token_ids and isinstance(event, Token):
+                gathered.extend("token_ids", [event.token_id])
+            if isinstance(event, PromptScored) and options.prompt_logprobs is not None:
+                scores = prompt_logprobs(event, options.prompt_logprobs, options.tokenizer)
+                gathered.extend("prompt_logprobs", scores)
         return super().take(event)
 
-    def _details_of(self, event: Progress) -> Json:
+    def _scores(self, event: Progress) -> LogprobsT | None:
         match event:
             case Token():
-                ids = {"token_ids": [event.token_id]} if self._options.token_ids else {}
-                return self._logprobs(event.index, [event]) | ids
+                tokens = [event]
             case PromptScored() if self._options.echo_logprobs is not None:
-                return self._logprobs(event.index, echoed_tokens(event, self._options.echo_logprobs))
-        return {}
-
-    def _logprobs(self, index: int, tokens: Sequence[Token]) -> Json:
-        if not self._options.logprobs:
-            return {}
-        tokenizer, offset = self._options.tokenizer, self._offsets[index]
-        self._offsets[index] += sum(len(tokenizer.token_text(token.token_id)) for token in tokens)
-        return {"logprobs": self._format.logprobs(tokens, tokenizer, offset)}
+                tokens = echoed_tokens(event, self._options.echo_logprobs)
+            case _:
+                return None
+        tokenizer, offset = self._options.tokenizer, self._offsets[event.index]
+        self._offsets[event.index] += sum(len(tokenizer.token_text(token.token_id)) for token in tokens)
+        return self._logprobs_of(tokens, offset)
 
     # --- in pieces ----------------------------------------------------------------------------------------------------
 
@@ -95,12 +160,10 @@ class CompletionFormatter(Formatter):
             case Token():
                 chunks = self._token(event, parts)
             case PromptScored():
-                chunks = [self._empty(event.index, self._details)] if self._details else []
+                scored = self._logprobs is not None
+                chunks = [sse(self._chunk(self._piece(event.index, self._logprobs)))] if scored else []
             case Finished():
-                why = ending(self._format, event, self.parts.reason(event))
-                last = self._chunk(event.index, (self._format.delta(None) or {}) | why)
-                last["timings"] = timings([event.timings])
-                chunks = [*(self._part(event.index, part) for part in parts), sse(last)]
+                chunks = [*(self._part(event.index, part) for part in parts), self._last(event)]
         return chain(opening, chunks) if opening else chunks
 
     def _opening(self, index: int) -> Iterable[bytes]:
@@ -108,14 +171,11 @@ class CompletionFormatter(Formatter):
         if index in self._begun:
             return ()
         self._begun.add(index)
-        fields = self._format.opening(self._options, index)
-        if fields is None:
+        chunk = self._first(index)
+        if chunk is None:
             return ()
-        about = {"prompt_token_ids": self._options.prompts[index]} if self._options.token_ids else {}
-        envelope, choice = self._format.about_prompt(about)
-        opening = self._chunk(index, fields | choice) | envelope
         may_be_long = self._options.token_ids or self._options.echo
-        return iter_sse(opening) if may_be_long else (sse(opening),)
+        return iter_sse(chunk) if may_be_long else (sse(chunk),)
 
     def _token(self, token: Token, parts: Sequence[Part]) -> Sequence[bytes]:
         self._counter.add_token()
@@ -123,24 +183,19 @@ class CompletionFormatter(Formatter):
             return [self._part(token.index, part) for part in parts]
         # The first of its chunks, which may show nothing else, has what is known of the token.
         first, *rest = parts or (TextPart(""),)
-        detailed = self._empty(token.index, self._fields(token.index, first) | self._details)
-        return [detailed, *(self._part(token.index, part) for part in rest)]
+        piece = self._piece(token.index, self._logprobs)
+        self._show(piece, first)
+        if self._options.token_ids:
+            piece["token_ids"] = [token.token_id]
+        return [sse(self._chunk(piece)), *(self._part(token.index, part) for part in rest)]
 
     def _part(self, index: int, part: Part) -> bytes:
         if isinstance(part, TextPart) and not part.text:
             return b""
         if isinstance(part, TextPart) and not self._options.running_usage:  # which no template has
             return self._text(index, part.text)
-        fields = self._fields(index, part)
-        return sse(self._chunk(index, fields)) if fields else b""
-
-    def _fields(self, index: int, part: Part) -> Json:
-        call = None
-        if isinstance(part, CallStart):
-            call = self._calls[index, part.call] = call_of(self._options, index, part)
-        elif isinstance(part, CallArguments):
-            call = self._calls[index, part.call]
-        return self._format.delta(part, call) or {}
+        piece = self._piece(index)
+        return sse(self._chunk(piece)) if self._show(piece, part) else b""
 
     def _text(self, index: int, text: str) -> bytes:
         """Return the chunk of a plain token, at the cost of encoding its text alone."""
@@ -153,33 +208,54 @@ class CompletionFormatter(Formatter):
         placeholder = "\0"
         heads, tail = [], ""
         for index in range(self._options.choices):
-            chunk = sse(self._chunk(index, self._format.delta(TextPart(placeholder)) or {})).decode()
-            head, _, tail = chunk.rpartition(dumps(placeholder))
+            piece = self._piece(index)
+            self._show(piece, TextPart(placeholder))
+            head, _, tail = sse(self._chunk(piece)).decode().rpartition(dumps(placeholder))
             heads.append(head)
         return heads, tail
 
-    def _empty(self, index: int, fields: Json) -> bytes:
-        """Return a chunk of these fields, without a text if they have none."""
-        return sse(self._chunk(index, (self._format.delta(None) or {}) | fields))
+    def _last(self, event: Finished) -> bytes:
+        """Return the last chunk of a choice."""
+        piece = self._piece(event.index)
+        self._end(piece, self._reason(event))
+        if note := cancel_note(event):
+            piece["cede"] = note["cede"]
+        chunk = self._chunk(piece)
+        chunk["timings"] = timings([event.timings])
+        return sse(chunk)
 
-    def _chunk(self, index: int, fields: Json) -> Json:
-        chunk = self._options.envelope(self._format.chunk)
-        chunk["choices"] = [{"index": index, "logprobs": None, "finish_reason": None} | fields]
+    def _reason(self, finished: Finished) -> Reason:
+        """Return why a choice ended.
+
+        OpenAI's clients have no word for a request that was cancelled while they listen: to them it was cut short, as
+        by a limit, and why is in a field of ours.
+        """
+        if finished.cancelled is not None or finished.reason is not FinishReason.STOP:
+            return "length"
+        return "tool_calls" if self.parts.reason(finished) == TOOL_CALLS else "stop"
+
+    def _tell_usage(self, chunk: AnyChunk) -> None:
+        """Put into a chunk what it is to say of the usage."""
         if self._options.running_usage:
-            return chunk | {"usage": self._counter.running()}
-        return chunk | {"usage": None} if self._options.include_usage else chunk
+            chunk["usage"] = self._counter.running()
+        elif self._options.include_usage:
+            chunk["usage"] = None
 
     def keep_alive(self) -> bytes:
         """Return a chunk without a text: a comment would not wake a client's timer for chunks."""
-        return self._empty(next((index for index in range(self.generations) if index not in self.ends), 0), {})
+        index = next((index for index in range(self.generations) if index not in self.ends), 0)
+        return sse(self._chunk(self._piece(index)))
 
     def closing(self) -> bytes:
         """Return the end of a complete stream: the usage, if the client asked for it, and `[DONE]`."""
         if not self._options.include_usage:
             return DONE
-        usage = self._counter.usage(self.parts.reasoning_tokens)
-        last = self._options.envelope(self._format.chunk) | {"choices": [], "usage": usage}
-        return sse(last | {"timings": self._counter.timings()}) + DONE
+        last = self._chunk()
+        last["usage"], last["timings"] = self._usage(), self._counter.timings()
+        return sse(last) + DONE
+
+    def _usage(self) -> Usage:
+        return self._counter.usage(self.parts.reasoning_tokens)
 
     def error(self, problem: Problem) -> bytes:
         """Return an error object, behind which there is no `[DONE]`, as in OpenAI's; see `Formatter`."""
@@ -187,18 +263,9 @@ class CompletionFormatter(Formatter):
 
     # --- as a whole ---------------------------------------------------------------------------------------------------
 
-    def result(self) -> Json:
-        """Return the response object; see `Formatter`."""
-        shown = self._shown()
-        response = self._options.envelope(self._format.full)
-        response["choices"] = [self._choice(index, number) for number, index in enumerate(shown)]
-        response |= self._format.about_prompt(self._about_prompt(shown[0]))[0]
-        usage = self._counter.usage(self.parts.reasoning_tokens)
-        return response | {"usage": usage, "timings": self._counter.timings()}
-
     def _shown(self) -> list[int]:
         """Return the generations to show: of each prompt's the best, the likeliest first."""
-        each, shown = self._options.n, self._options.shown or self._options.n
+        each, shown = self._options.n, self._options.shown
         every = range(self._options.choices)
         if shown >= each:
             return list(every)
@@ -208,23 +275,14 @@ class CompletionFormatter(Formatter):
     def _unlikelihood(self, index: int) -> float:
         return -self.gathered[index].likelihood
 
-    def _choice(self, index: int, number: int) -> Json:
-        """Return a generation as the choice of that number."""
-        gathered, end = self.gathered[index], self.ends[index]
-        choice: Json = {"index": number, "logprobs": None, "finish_reason": None}
-        choice |= ending(self._format, end, self.parts.reason(end))
-        calls = [(call_of(self._options, index, start), arguments) for start, arguments in gathered.calls]
-        choice |= self._format.message(gathered.content(TEXT), gathered.content(THOUGHT), calls)
-        if self._options.logprobs:
-            empty = self._format.logprobs([], self._options.tokenizer, 0)
-            choice["logprobs"] = {name: gathered.array(name) if value == [] else value for name, value in empty.items()}
-        if self._options.token_ids:
-            choice["token_ids"] = gathered.array("token_ids")
-        return choice | self._format.about_prompt(self._about_prompt(index))[1]
+    def _choice_ids(self, index: int) -> ChoiceIds:
+        return {"token_ids": self.gathered[index].array("token_ids")} if self._options.token_ids else {}
 
-    def _about_prompt(self, index: int) -> Json:
+    def _about_prompt(self, index: int) -> AboutPrompt:
         """Return the fields that tell of a generation's prompt."""
-        fields: Json = {"prompt_token_ids": self._options.prompts[index]} if self._options.token_ids else {}
+        fields: AboutPrompt = {}
+        if self._options.token_ids:
+            fields["prompt_token_ids"] = self._options.prompts[index]
         if self._options.prompt_logprobs is not None:
             fields["prompt_logprobs"] = self.gathered[index].array("prompt_logprobs")
         return fields

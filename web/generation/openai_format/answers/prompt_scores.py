@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from actors.core.generation import Token
 
@@ -14,7 +17,13 @@ if TYPE_CHECKING:
     from runtime.step.prompt_rows.wanted import TokenScore
     from runtime.text.tokenizer import Tokenizer
 
-Score: TypeAlias = "dict[str, dict[str, float | int | str]] | None"
+
+class PromptLogprob(TypedDict):
+    """Log-probabilities at a position of the prompt."""
+
+    logprob: float
+    rank: Annotated[int, Field(description="1 for the likeliest token.")]
+    decoded_token: str
 
 
 def echoed_tokens(event: PromptScored, alternatives: int) -> list[Token]:
@@ -30,7 +39,9 @@ def echoed_tokens(event: PromptScored, alternatives: int) -> list[Token]:
     ]
 
 
-def prompt_logprobs(event: PromptScored, alternatives: int, tokenizer: Tokenizer) -> list[Score]:
+def prompt_logprobs(
+    event: PromptScored, alternatives: int, tokenizer: Tokenizer
+) -> list[dict[str, PromptLogprob] | None]:
     """Return vLLM's `prompt_logprobs`: null for the first token of a prompt, else an object by token id.
 
     The object has the prompt's own token first, then the likeliest ones.
@@ -43,7 +54,7 @@ def prompt_logprobs(event: PromptScored, alternatives: int, tokenizer: Tokenizer
 
 def _entries(
     token_id: int, score: TokenScore, alternatives: int, tokenizer: Tokenizer
-) -> Iterator[tuple[str, dict[str, float | int | str]]]:
+) -> Iterator[tuple[str, PromptLogprob]]:
     own = (token_id, score.logprobs.logprob, score.rank)
     best = [
         (likely, logprob, rank)

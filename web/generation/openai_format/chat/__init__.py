@@ -2,5 +2,5 @@
 
 - `schema`, `tool_schemas`: the body
 - `messages`, `tools`, `reasoning`: the conversation that it holds
-- `format`: the response objects; `answers`: the same for the OpenAPI document
+- `answers`: the response objects, and `ChatFormatter`, which writes them
 """

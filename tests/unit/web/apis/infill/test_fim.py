@@ -16,7 +16,7 @@ from web.apis.infill.schemas import FimBody
 
 if TYPE_CHECKING:
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 
 def asked(tokenizer: InfillTokenizer | None = None, **fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401

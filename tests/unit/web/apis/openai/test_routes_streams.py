@@ -26,7 +26,7 @@ from tests.fakes.engine import (
 )
 from tests.unit.web.generation.openai_format.answers.streams import choices
 from web.bodies.event_stream import MAX_EVENTS, EventStream
-from web.generation.openai_format.answers.formatter import DONE, CompletionFormatter
+from web.generation.openai_format.answers.formatter import DONE
 from web.process.limits import Limits
 from web.serving.app import create_app
 
@@ -123,7 +123,7 @@ async def test_tokens_without_text_are_taken_with_others_in_between(autojump_clo
     parsed = completion(stream=True)
     request = Counting(parsed.request)
     request.emit(*[token("") for _ in range(9 * MAX_EVENTS)], finished(text="held back"))
-    writer = CompletionFormatter(parsed.options)
+    writer = parsed.formatter()
     stream = EventStream(cast("Request", request), writer, 10, trio.lowlevel.checkpoint, Limits().write_bytes)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(others)

@@ -16,11 +16,13 @@ from web.apis.utilities.tokens import LEAST_BOUND, apply_template, detokenize, t
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from web.bodies.json_types import JsonObject
+
 MESSAGES = [{"role": "user", "content": "hi"}]
 RENDERED = b"<user>hi</user><assistant>"
 
 
-def answer(function: Callable[..., dict[str, Any]], /, **body: Any) -> dict[str, Any]:  # noqa: ANN401
+def answer(function: Callable[..., Any], /, **body: Any) -> Any:  # noqa: ANN401
     return function(json.dumps(body).encode(), model(), 1)
 
 
@@ -65,7 +67,7 @@ def test_tokens_are_turned_back_with_the_names_of_special_ones() -> None:
     assert detokenize(json.dumps({"tokens": ids}).encode(), served, 1)["content"] == "<|bos|>The dog"
 
 
-WRONG: list[tuple[Callable[..., dict[str, Any]], dict[str, Any], str | None]] = [
+WRONG: list[tuple[Callable[..., JsonObject], dict[str, Any], str | None]] = [
     (tokenize, {}, "content"),
     (tokenize, {"content": "a", "prompt": "b"}, "prompt"),
     (tokenize, {"content": 5}, "content"),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 ENDPOINTS = (ChatBody, CompletionBody, MessagesBody, CountBody)
 OLLAMA = (web.apis.ollama.schemas.ChatBody, web.apis.ollama.schemas.GenerateBody)

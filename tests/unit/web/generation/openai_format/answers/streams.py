@@ -7,25 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import FinishReason
 from tests.fakes.engine import events_of, finished
-from web.generation.openai_format.answers.formatter import CompletionFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actors.core.generation import Event, Finished
     from actors.core.receipts import CancelReason
+    from web.generation.answer import Formatter
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 
 def written(parsed: Asked[ResponseOptions], *events: Any) -> list[Any]:  # noqa: ANN401
     """Return the chunks that these events become."""
-    writer = CompletionFormatter(parsed.options)
+    writer = parsed.formatter()
     chunks = chunks_of(writer, events)
-    return events_of(chunks + writer.closing() if writer.finished else chunks)
+    closing = writer.closing() if writer.finished else b""
+    return events_of(chunks + (closing if isinstance(closing, bytes) else b"".join(closing)))
 
 
-def chunks_of(writer: CompletionFormatter, events: Iterable[Event]) -> bytes:
+def chunks_of(writer: Formatter, events: Iterable[Event]) -> bytes:
     """Return the bytes that these events become."""
     return b"".join(piece for event in events for piece in writer.write(event))
 

@@ -22,7 +22,6 @@ from tests.fakes.engine import (
     token,
 )
 from tests.unit.web.generation.openai_format.answers.streams import choices, chunks_of, cut_short, written
-from web.generation.openai_format.answers.formatter import CompletionFormatter
 from web.generation.openai_format.answers.usage import timings
 
 if TYPE_CHECKING:
@@ -195,7 +194,7 @@ def test_a_cancelled_stream_ends_properly() -> None:
 
 
 def test_an_error_ends_the_stream_without_done() -> None:
-    writer = CompletionFormatter(chat(stream=True, n=2).options)
+    writer = chat(stream=True, n=2).formatter()
     events: list[Event] = [token("a"), Failed(0, QueueTimeout("no slot came free")), token("b", 1)]
     *_, last = events_of(chunks_of(writer, events))
     error = {"message": "no slot came free", "type": "unavailable_error", "param": None, "code": "queue_timeout"}

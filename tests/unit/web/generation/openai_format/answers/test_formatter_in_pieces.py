@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from actors.core.generation import GenerationRequest
-    from web.generation.openai_format.answers.format import Json
 
 
 class Turns:
@@ -87,7 +86,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-async def fetch(engine: FakeEngine, path: str, body: Json) -> tuple[Any, type[Watched]]:
+async def fetch(engine: FakeEngine, path: str, body: dict[str, Any]) -> tuple[Any, type[Watched]]:
     """The answer, and how it came; others run meanwhile."""
     client = watched()
     if isinstance(engine, Left):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Event
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 TWO = [*say("a", "b"), *say("c", index=1)]
 LOGPROBS = TokenLogprobs(-0.5, ((98, -0.5), (99, -1.5)))

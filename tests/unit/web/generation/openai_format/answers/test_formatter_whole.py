@@ -5,51 +5,52 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from actors.core.generation import Failed, Finished, FinishReason, Token
+from actors.core.generation import FinishReason
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import chat, completion, fill, finished, token
 from tests.rows import every_row
+from tests.unit.web.generation.openai_format.answers.streams import written
 from tests.unit.web.generation.openai_format.answers.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
-from web.generation.openai_format.answers.formatter import CompletionFormatter
-from web.generation.openai_format.answers.usage import UsageCounter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Event
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import Json, ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
+Json = dict[str, Any]
 
 PAGE = 1000
 
 
-def in_one_piece(parsed: Asked[ResponseOptions], events: Sequence[Event]) -> Json:
-    """The response object as it was made before it came in pieces."""
-    options, format, tally = parsed.options, parsed.options.format, UsageCounter(parsed.options)
-    shown = []
-    for index in range(options.choices):
-        mine = [event for event in events if event.index == index and not isinstance(event, Failed)]
-        tokens = [event for event in mine if isinstance(event, Token)]
-        (end,) = [event for event in mine if isinstance(event, Finished)]
-        tally.add(end)
-        text = (options.echo[index] if options.echo else "") + "".join(
-            event.text for event in mine if isinstance(event, Token | Finished)
-        )
-        choice: Json = {"index": index, "logprobs": None, "finish_reason": end.reason} | format.message(text, None, [])
-        if options.logprobs:
-            choice["logprobs"] = format.logprobs(tokens, options.tokenizer, 0)
-        if options.token_ids:
-            choice["token_ids"] = [token.token_id for token in tokens]
-            choice |= format.about_prompt({"prompt_token_ids": options.prompts[index]})[1]
-        shown.append(choice)
-    answer = options.envelope(format.full) | {"choices": shown}
-    if options.token_ids:
-        answer |= format.about_prompt({"prompt_token_ids": options.prompts[0]})[0]
-    return answer | {"usage": tally.usage(), "timings": tally.timings()}
+def added_up(parsed: Asked[ResponseOptions], events: Sequence[Event]) -> Json:
+    """The response object that the chunks of a stream add up to."""
+    streamed = replace(parsed, options=replace(parsed.options, include_usage=True))
+    *chunks, last, _ = written(streamed, *events)
+    is_chat = last["object"] == "chat.completion.chunk"
+    answer: Json = last | {"object": last["object"].removesuffix(".chunk")}
+    answer |= {name: chunk[name] for chunk in chunks for name in chunk if name == "prompt_token_ids"}
+    return answer | {"choices": [_choice(parsed, index, chunks, is_chat) for index in range(parsed.options.choices)]}
+
+
+def _choice(parsed: Asked[ResponseOptions], index: int, chunks: list[Json], is_chat: bool) -> Json:
+    pieces = [piece for chunk in chunks for piece in chunk["choices"] if piece["index"] == index]
+    text = "".join(piece["delta"].get("content", "") if is_chat else piece["text"] for piece in pieces)
+    choice: Json = {"index": index, "logprobs": None, "finish_reason": pieces[-1]["finish_reason"]}
+    choice |= {"message": {"role": "assistant", "content": text, "refusal": None}} if is_chat else {"text": text}
+    if parsed.options.logprobs:
+        lists = ["content"] if is_chat else ["tokens", "token_logprobs", "top_logprobs", "text_offset"]
+        shown = [piece["logprobs"] for piece in pieces if piece["logprobs"]]
+        choice["logprobs"] = {name: list(itertools.chain(*(each[name] for each in shown))) for name in lists}
+        choice["logprobs"] |= {"refusal": None} if is_chat else {}
+    if parsed.options.token_ids:
+        choice["token_ids"] = list(itertools.chain(*(piece.get("token_ids", []) for piece in pieces)))
+    return choice | {name: piece[name] for piece in pieces for name in piece if name == "prompt_token_ids"}
 
 
 def said(draw: random.Random, choices: int, alternatives: int | None) -> list[Event]:
@@ -76,21 +77,21 @@ TEXTS = [
 
 
 @every_row("parsed", [*CHATS, *TEXTS])
-def test_a_whole_answer_says_what_it_said_in_one_piece(parsed: Asked[ResponseOptions]) -> None:
+def test_a_whole_answer_says_what_its_stream_says(parsed: Asked[ResponseOptions]) -> None:
     draw = random.Random(parsed.options.choices)
     for _ in range(10):
         events = said(draw, parsed.options.choices, parsed.request.sampling.logprobs)
-        answer = CompletionFormatter(parsed.options, PAGE)
+        answer = parsed.formatter(PAGE)
         fill(answer, events)
         data = b"".join(iter_json(answer.result()))
-        expected = in_one_piece(parsed, events)
-        assert json.loads(data) == json.loads(json.dumps(expected))
+        expected = added_up(parsed, events)
+        assert json.loads(data) == expected
         assert list(json.loads(data)["choices"][0]) == list(expected["choices"][0]), "and in the same order"
 
 
 def test_its_length_is_that_of_what_it_holds() -> None:
     parsed = chat(logprobs=True, top_logprobs=20, return_token_ids=True, n=2)
-    answer = CompletionFormatter(parsed.options, PAGE)
+    answer = parsed.formatter(PAGE)
     fill(answer, said(random.Random(1), 2, 20))
     data = b"".join(iter_json(answer.result()))
     assert 0 <= len(data) - len(answer) < 1500, "all but the frame"

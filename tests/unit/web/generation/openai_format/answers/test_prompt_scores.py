@@ -13,7 +13,7 @@ from web.bodies.json_encoding import iter_json
 
 if TYPE_CHECKING:
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 A = TokenScore(TokenLogprobs(-0.5, ((ord("a"), -0.5), (ord("b"), -1.0))), 1)
 B = TokenScore(TokenLogprobs(-2.0, ((ord("a"), -0.25), (ord("c"), -1.5))), 5)

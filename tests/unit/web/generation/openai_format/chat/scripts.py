@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runtime.chat.conversation import Conversation
     from runtime.chat.parts import Part
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
     from web.generation.openai_format.requests import Settings
 
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}

@@ -19,7 +19,7 @@ from web.generation.openai_format.requests import Settings
 if TYPE_CHECKING:
     from actors.core.generation import Event
     from web.generation.asked import Asked
-    from web.generation.openai_format.answers.format import ResponseOptions
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 CALLS = ("think:hm", "call:weather", 'args:{"city"', 'args:: "Rome"}', "end", "call:shell", "args:ls -l", "end")
 
