@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
 
@@ -82,7 +82,7 @@ class EncodedJson(SelfEncoding[T]):
             yield self._encoded[start : start + ENCODED_BLOCK]
 
 
-class RawJson(SelfEncoding[dict[str, object]]):
+class RawJson(SelfEncoding[Any]):
     """A value that is JSON already, and becomes one line, in plain ASCII as by `dumps`.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from actors.core.generation import Failed, Finished, Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
@@ -58,7 +58,7 @@ class Gathered:
         self._in_order = in_order
         self._objects = objects
         self._open: dict[str, Block] = {}
-        self._arrays: dict[str, JsonArrayBuilder] = {}
+        self._arrays: dict[str, JsonArrayBuilder[Any]] = {}
         self._logprob, self._tokens = 0.0, 0
         self.blocks: list[Block] = []
         self._calls: dict[int, Block] = {}  # by their numbers, of which some may be left out
@@ -113,11 +113,16 @@ class Gathered:
         grown, self._grown = self._grown, 0
         return grown
 
-    def array(self, name: str) -> JsonArrayBuilder:
+    def array(self, name: str) -> JsonArrayBuilder[Any]:
         """Return the array of a name; empty where nothing was added."""
         if name not in self._arrays:
             self._arrays[name] = JsonArrayBuilder(self._page_bytes)
         return self._arrays[name]
+
+    @property
+    def text(self) -> JsonStringBuilder | RawJson:
+        """The one text, which is there from the beginning."""
+        return self._open[TEXT].content
 
     def content(self, kind: str) -> JsonStringBuilder | RawJson | None:
         """Return the one text, or thought; None where there is none."""

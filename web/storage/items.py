@@ -10,14 +10,14 @@ from web.bodies.query import page_object
 from web.storage.objects import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from web.storage.objects import ItemPage
 
 Json = dict[str, Any]
 
 
-async def encoded(items: Sequence[Json]) -> list[Item]:
+async def encoded(items: Sequence[Mapping[str, Any]]) -> list[Item]:
     """Return items as they are stored; others run in between.
 
     Args:

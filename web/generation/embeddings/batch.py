@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.core.receipts import CancelReason
@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from actors.generating.unread import Backlog
     from actors.request import Request
     from runtime.loading.served import ServedModel
+    from web.bodies.json_types import JsonObject
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.responder import Responder
-
-    Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class EmbeddingRequest:
     prompts: tuple[TokenIds, ...]
     pooling: Pooling
     normalise: bool
-    answer: Callable[[list[array[float]]], Json]
+    answer: Callable[[list[array[float]]], JsonObject]
     priority: int = 0
 
     @property

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from actors.core.generation import FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, PlainParser, ReasoningPart, TextPart
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
-from web.generation.control.cancel_note import Noted, cancel_note
+from web.generation.control.cancel_note import cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.core.generation import Finished, Progress
     from runtime.chat.parts import OutputParser, Part
-
-Json = dict[str, Any]
+    from web.apis.anthropic.answers.objects import Message, MessageDelta, StopReason, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class MessageOptions:
     show_thinking: bool = True
     parser: Callable[[], OutputParser] = PlainParser
 
-    def message(self) -> Json:
+    def message(self) -> Message:
         """Return the message object before anything is in it."""
         return {
             "id": self.id,
@@ -63,23 +62,24 @@ class MessageOptions:
         """The signature of a thinking block, which clients send back: the message's id, for nothing is signed here."""
         return self.id
 
-    def end(self, finished: Finished, parts: AnswerParts) -> MessageEnd:
-        """Return what a message ends with.
+    def end(self, finished: Finished, parts: AnswerParts) -> MessageDelta:
+        """Return the event that a message ends with.
 
         Args:
             finished: the generation's last event.
             parts: of the answer, after the last of them.
         """
+        stop_string = finished.stop_string if finished.reason is FinishReason.STOP else None
         counted = finished.completion_tokens, parts.reasoning_tokens
-        return MessageEnd(
-            self._stop_reason(finished, parts.reason(finished)),
-            finished.stop_string if finished.reason is FinishReason.STOP else None,
-            usage(self.prompt_tokens, finished.cached_tokens, *counted),
-            cancel_note(finished),
-        )
+        return {
+            "type": "message_delta",
+            "delta": {"stop_reason": self._stop_reason(finished, parts), "stop_sequence": stop_string},
+            "usage": usage(self.prompt_tokens, finished.cached_tokens, *counted),
+            **cancel_note(finished),
+        }
 
-    def _stop_reason(self, finished: Finished, reason: str) -> str:
-        """Return why a message ended; `reason` is OpenAI's word for it, which tells whether tools were called.
+    def _stop_reason(self, finished: Finished, parts: AnswerParts) -> StopReason:
+        """Return why a message ended.
 
         An answer that an operator, a deadline or a shutdown has cut short says `max_tokens`: of Anthropic's words it is
         the one for an answer that is not whole.
@@ -87,40 +87,13 @@ class MessageOptions:
         if finished.reason is FinishReason.STOP:
             if finished.stop_string is not None:
                 return "stop_sequence"
-            return "tool_use" if reason == TOOL_CALLS else "end_turn"
+            return "tool_use" if parts.reason(finished) == TOOL_CALLS else "end_turn"
         if finished.reason is FinishReason.LENGTH and self.room is not None:
             return "model_context_window_exceeded"
         return "max_tokens"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageEnd:
-    """End of a message.
-
-    Attributes:
-        stop_reason: in Anthropic's words.
-        stop_sequence: of the client's, that ended it; None where none did.
-        usage: what it took.
-        cancel_note: the field for which Anthropic has no word, if there is one.
-    """
-
-    stop_reason: str
-    stop_sequence: str | None
-    usage: Json
-    cancel_note: Noted = field(default_factory=Noted)
-
-    @property
-    def delta(self) -> Json:
-        """Reason why it ended."""
-        return {"stop_reason": self.stop_reason, "stop_sequence": self.stop_sequence}
-
-    @property
-    def rest(self) -> Json:
-        """The other fields, one of them cede's own."""
-        return {"usage": self.usage, **self.cancel_note}
-
-
-def usage(prompt_tokens: int, cached_tokens: int, completion_tokens: int, thinking_tokens: int) -> Json:
+def usage(prompt_tokens: int, cached_tokens: int, completion_tokens: int, thinking_tokens: int) -> Usage:
     """Return Anthropic's `usage`, in which the prompt's tokens that were found already computed count by themselves."""
     return {
         "input_tokens": prompt_tokens - cached_tokens,

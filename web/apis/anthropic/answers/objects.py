@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
+from web.bodies.json_types import Long
 from web.generation.control.cancel_note import CancelNote
 
 
@@ -66,14 +67,14 @@ class Text(TypedDict):
     """A text."""
 
     type: Literal["text"]
-    text: str
+    text: Long[str]
 
 
 class Thought(TypedDict):
     """The model's thoughts before its answer."""
 
     type: Literal["thinking"]
-    thinking: str
+    thinking: Long[str]
     signature: str
 
 
@@ -83,7 +84,7 @@ class ToolUse(TypedDict):
     type: Literal["tool_use"]
     id: str
     name: str
-    input: dict[str, Any]
+    input: Long[dict[str, object]]
 
 
 Block = Annotated[Text | Thought | ToolUse, Field(discriminator="type")]
@@ -101,7 +102,7 @@ class Message(TypedDict):
     stop_reason: StopReason | None
     stop_sequence: str | None
     usage: Usage
-    cede: NotRequired[CancelNote | None]
+    cede: NotRequired[CancelNote]
 
 
 class TokenCount(TypedDict):
@@ -156,12 +157,15 @@ class InputDelta(TypedDict):
     partial_json: str
 
 
+Delta = Annotated[TextDelta | ThinkingDelta | SignatureDelta | InputDelta, Field(discriminator="type")]
+
+
 class BlockDelta(TypedDict):
     """More of the content block that is open."""
 
     type: Literal["content_block_delta"]
     index: int
-    delta: Annotated[TextDelta | ThinkingDelta | SignatureDelta | InputDelta, Field(discriminator="type")]
+    delta: Delta
 
 
 class BlockStop(TypedDict):
@@ -184,7 +188,7 @@ class MessageDelta(TypedDict):
     type: Literal["message_delta"]
     delta: Stopped
     usage: Usage
-    cede: NotRequired[CancelNote | None]
+    cede: NotRequired[CancelNote]
 
 
 class MessageStop(TypedDict):
@@ -199,12 +203,11 @@ class Ping(TypedDict):
     type: Literal["ping"]
 
 
-class StreamEvent(
-    RootModel[
-        Annotated[
-            MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | Ping | Error,
-            Field(discriminator="type"),
-        ]
-    ]
-):
+Event = Annotated[
+    MessageStart | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | Ping | Error,
+    Field(discriminator="type"),
+]
+
+
+class StreamEvent(RootModel[Event]):
     """One event of a stream, whose name is its type."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from web.bodies.json_types import Long
 from web.generation.control.cancel_note import CancelNote
+from web.generation.logprobs import Alternative
 
 
 class Error(TypedDict):
@@ -16,44 +18,47 @@ class Error(TypedDict):
     error: str
 
 
-class Alternative(TypedDict):
-    """A token and its log-probability."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-
-
 class Logprob(Alternative):
-    """The same of a token that was drawn."""
+    """A token that was drawn, its log-probability, and likely others."""
 
-    top_logprobs: NotRequired[list[Alternative] | None]
+    top_logprobs: NotRequired[list[Alternative]]
+
+
+class Beginning(TypedDict):
+    """Fields that all answers begin with."""
+
+    model: str
+    created_at: str
 
 
 class Progress(TypedDict):
     """Fields that all answers have; durations in nanoseconds, and in the last object of a stream alone."""
 
-    model: str
-    created_at: str
     done: bool
-    done_reason: NotRequired[Literal["stop", "length", "cancelled", "load"] | None]
-    total_duration: NotRequired[int | None]
-    load_duration: NotRequired[
-        Annotated[int | None, Field(description="Neither on the prompt nor on the answer: waiting.")]
+    done_reason: NotRequired[Literal["stop", "length", "cancelled", "load"]]
+    total_duration: NotRequired[int]
+    load_duration: NotRequired[Annotated[int, Field(description="Neither on the prompt nor on the answer: waiting.")]]
+    prompt_eval_count: NotRequired[int]
+    prompt_eval_duration: NotRequired[int]
+    eval_count: NotRequired[int]
+    eval_duration: NotRequired[int]
+    logprobs: NotRequired[Long[list[Logprob]]]
+    cede: NotRequired[CancelNote]
+
+
+class ProgressWithIds(Progress):
+    """The same, and the ids with which an answer to a prompt ends."""
+
+    context: NotRequired[
+        Annotated[Long[list[int]], Field(description="The ids of prompt and answer, for the next request.")]
     ]
-    prompt_eval_count: NotRequired[int | None]
-    prompt_eval_duration: NotRequired[int | None]
-    eval_count: NotRequired[int | None]
-    eval_duration: NotRequired[int | None]
-    logprobs: NotRequired[list[Logprob] | None]
-    cede: NotRequired[CancelNote | None]
 
 
 class EmbedAnswer(TypedDict):
     """The vectors of all inputs, in their order; durations in nanoseconds."""
 
     model: str
-    embeddings: list[list[float]]
+    embeddings: list[Long[list[float]]]
     total_duration: int
     load_duration: int
     prompt_eval_count: int
@@ -62,7 +67,7 @@ class EmbedAnswer(TypedDict):
 class OldEmbedAnswer(TypedDict):
     """The vector of the prompt, as it is: it was not divided by its length."""
 
-    embedding: list[float]
+    embedding: Long[list[float]]
 
 
 class CalledFunction(TypedDict):
@@ -70,7 +75,7 @@ class CalledFunction(TypedDict):
 
     index: int
     name: str
-    arguments: dict[str, Any]
+    arguments: Long[dict[str, object]]
 
 
 class ToolCall(TypedDict):
@@ -80,30 +85,30 @@ class ToolCall(TypedDict):
     function: CalledFunction
 
 
-class Message(TypedDict):
+class Beside(TypedDict):
+    """The model's thoughts and calls, or the next part of them."""
+
+    thinking: NotRequired[Long[str]]
+    tool_calls: NotRequired[list[ToolCall]]
+
+
+class Message(Beside):
     """The model's message, or the next part of it."""
 
     role: Literal["assistant"]
-    content: str
-    thinking: NotRequired[str | None]
-    tool_calls: NotRequired[list[ToolCall] | None]
+    content: Long[str]
 
 
-class ChatAnswer(Progress):
+class ChatAnswer(Beginning, Progress):
     """A whole answer, or a line of a stream.  An error that breaks a stream off is an error object."""
 
     message: Message
 
 
-class GenerateAnswer(Progress):
+class GenerateAnswer(Beginning, Beside, ProgressWithIds):
     """A whole answer, or a line of a stream.  An error that breaks a stream off is an error object."""
 
-    response: str
-    thinking: NotRequired[str | None]
-    tool_calls: NotRequired[list[ToolCall] | None]
-    context: NotRequired[
-        Annotated[list[int] | None, Field(description="The ids of prompt and answer, for the next request.")]
-    ]
+    response: Long[str]
 
 
 class Details(TypedDict):
@@ -159,7 +164,7 @@ class Show(TypedDict):
     parameters: str
     template: Annotated[str, Field(description="In Jinja.")]
     details: Details
-    model_info: dict[str, Any]
+    model_info: dict[str, str | int]
     capabilities: list[str]
     modified_at: str
 

@@ -6,50 +6,55 @@ import hashlib
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Literal
 
+from actors.core.generation import FinishReason
 from runtime.chat.parts import PlainParser
 from web.bodies.json_encoding import SelfEncoding, iter_json
 from web.generation.control.cancel_note import cancel_note
 from web.generation.logprobs import token_logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from actors.core.generation import Finished, Token
     from runtime.chat.parts import CallStart, OutputParser
     from runtime.text.tokenizer import Tokenizer
+    from web.apis.ollama.answers.models import (
+        Beginning,
+        Beside,
+        ChatAnswer,
+        GenerateAnswer,
+        Logprob,
+        Progress,
+        ProgressWithIds,
+        ToolCall,
+    )
+    from web.bodies.json_types import JsonObject, Long
 
-Json = dict[str, Any]
+    Answer = ChatAnswer | GenerateAnswer
+    AnswerShape = Callable[[Beginning, Long[str], Beside, ProgressWithIds], Answer]
+    """Shows what the model says as an endpoint does: `message_shape` or `response_shape`."""
 
 NANOSECONDS = 1_000_000  # in a millisecond
 
+DONE_REASONS: dict[FinishReason, Literal["stop", "length", "cancelled"]] = {
+    FinishReason.STOP: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.CANCELLED: "cancelled",
+}
 
-class AnswerShape(Protocol):
-    """Shape in which an endpoint shows what the model says: `message_shape` or `response_shape`."""
-
-    def __call__(self, content: object, thinking: object | None, calls: Sequence[Json] | SelfEncoding) -> Json:
-        """Return the fields that hold it; text and thoughts may be `SelfEncoding`."""
+NOTHING: Beside = {}
 
 
-def message_shape(content: object, thinking: object | None, calls: Sequence[Json] | SelfEncoding) -> Json:
+def message_shape(begin: Beginning, content: Long[str], beside: Beside, progress: Progress) -> ChatAnswer:
     """Show it as a message, for `/api/chat`; see `AnswerShape`."""
-    message: Json = {"role": "assistant", "content": content}
-    if thinking is not None:
-        message["thinking"] = thinking
-    if calls:
-        message["tool_calls"] = calls
-    return {"message": message}
+    return {**begin, "message": {"role": "assistant", "content": content, **beside}, **progress}
 
 
-def response_shape(content: object, thinking: object | None, calls: Sequence[Json] | SelfEncoding) -> Json:
+def response_shape(begin: Beginning, content: Long[str], beside: Beside, progress: ProgressWithIds) -> GenerateAnswer:
     """Show it as a text, for `/api/generate`; see `AnswerShape`."""
-    fields: Json = {"response": content}
-    if thinking is not None:
-        fields["thinking"] = thinking
-    if calls:
-        fields["tool_calls"] = calls
-    return fields
+    return {**begin, "response": content, **beside, **progress}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,12 @@ class AnswerOptions:
     clock: Callable[[], float] = time.time
     started: float = 0.0
 
-    def envelope(self) -> Json:
-        """Return the fields that every object begins with."""
-        return {"model": self.model, "created_at": timestamp(self.clock())}
+    def answer(self, progress: ProgressWithIds, content: Long[str] = "", beside: Beside = NOTHING) -> Answer:
+        """Return an answer, or the next part of it."""
+        begin: Beginning = {"model": self.model, "created_at": timestamp(self.clock())}
+        return self.shape(begin, content, beside, progress)
 
-    def ending(self, finished: Finished) -> Json:
+    def ending(self, finished: Finished) -> ProgressWithIds:
         """Return the fields of a whole answer's end.
 
         `load_duration` is the time that was spent on neither the prompt nor the answer: as in Ollama, the wait for the
@@ -91,19 +97,23 @@ class AnswerOptions:
         timings = finished.timings
         prompt, answer = round(timings.prompt_ms * NANOSECONDS), round(timings.predicted_ms * NANOSECONDS)
         total = max(prompt + answer, round((self.clock() - self.started) * 1000 * NANOSECONDS))
-        return {
+        ending: ProgressWithIds = {
             "done": True,
-            "done_reason": finished.reason.value,
+            "done_reason": DONE_REASONS[finished.reason],
             "total_duration": total,
             "load_duration": total - prompt - answer,
             "prompt_eval_count": finished.prompt_tokens,
             "prompt_eval_duration": prompt,
             "eval_count": finished.completion_tokens,
             "eval_duration": answer,
-        } | cancel_note(finished)
+        }
+        note = cancel_note(finished)
+        if "cede" in note:
+            ending["cede"] = note["cede"]
+        return ending
 
 
-class ContextIds(SelfEncoding):
+class ContextIds(SelfEncoding[list[int]]):
     """The ids of a prompt and of its answer so far, as JSON that is ready to be sent.
 
     Args:
@@ -133,21 +143,23 @@ def timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def logprobs_of(token: Token, tokenizer: Tokenizer) -> Json:
+def logprobs_of(token: Token, tokenizer: Tokenizer) -> Logprob:
     """Return the log-probability of a token, and those of its alternatives where some were asked for."""
-    shown = token_logprobs(token, tokenizer)
+    shown: Logprob = {**token_logprobs(token, tokenizer)}
     if not shown["top_logprobs"]:
         del shown["top_logprobs"]
     return shown
 
 
-def call_object(request_id: str, start: CallStart, arguments: object) -> Json:
-    """Return a call, whose id is made of the request's; its arguments are an object, a `RawJson`."""
+def call_object(request_id: str, start: CallStart, arguments: Long[dict[str, object]]) -> ToolCall:
+    """Return a call, whose id is made of the request's."""
     digest = hashlib.blake2b(f"{request_id}/{start.call}".encode(), digest_size=12)
-    function = {"index": start.call, "name": start.name, "arguments": arguments}
-    return {"id": f"call_{digest.hexdigest()}", "function": function}
+    return {
+        "id": f"call_{digest.hexdigest()}",
+        "function": {"index": start.call, "name": start.name, "arguments": arguments},
+    }
 
 
-def line(value: Json) -> bytes:
+def line(value: JsonObject) -> bytes:
     """Encode an object as one line of a stream."""
     return b"".join(iter_json(value)) + b"\n"

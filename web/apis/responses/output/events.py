@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING
 
 from actors.core.generation import Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-from web.apis.responses.output.envelope import Ending, Status
+from web.apis.responses.output.envelope import Ending
 from web.apis.responses.output.items import (
     CallOutput,
     CustomCallOutput,
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
+    from web.apis.responses.answers import AnyItem, Event, ItemEvent, Outcome, Response, Usage
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.output.items import OutputItem
-
-Json = dict[str, Any]
+    from web.generation.logprobs import TokenLogprobs
 
 
 class ResponseEvents:
@@ -47,15 +48,15 @@ class ResponseEvents:
     def __init__(self, options: ResponseOptions) -> None:
         self._options = options
         self.parts = AnswerParts(options.parser, 1)
-        self._number = 0
+        self._numbers = count()
         self._items: list[OutputItem] = []
-        self._values: list[Json] = []  # of the items that are done
+        self._values: list[AnyItem] = []  # of the items that are done
         self._open: int | None = None  # the item that grows
         self._calls: dict[int, int] = {}  # number of a call, number of its item
         self._waiting: list[Token] = []  # tokens whose text is held back by the parser
-        self._usage: Json | None = None
+        self._usage: Usage | None = None
         self.ending: Ending | None = None
-        self.outcome: Json = {}
+        self.outcome: Outcome = {}
 
     def __len__(self) -> int:
         """Return the bytes that are held, about."""
@@ -63,16 +64,16 @@ class ResponseEvents:
 
     # --- events -------------------------------------------------------------------------------------------------------
 
-    def opening(self) -> Iterator[Json]:
+    def opening(self) -> Iterator[Event]:
         """Yield the events with which a response begins, before there is anything of the engine's."""
-        yield self._numbered({"type": "response.created", "response": self.response()})
+        yield self._of_response("response.created")
         yield self.in_progress()
 
-    def in_progress(self) -> Json:
+    def in_progress(self) -> Event:
         """Return the event that says that the response is being made; it may come at any time."""
-        return self._numbered({"type": "response.in_progress", "response": self.response()})
+        return self._of_response("response.in_progress")
 
-    def of(self, event: Progress, parts: Sequence[Part]) -> Iterator[Json]:
+    def of(self, event: Progress, parts: Sequence[Part]) -> Iterator[Event]:
         """Yield the events that an event of the engine's leads to, which made these parts certain, but for the last."""
         logprobs = self._logprobs(event, parts) if isinstance(event, Token) else []
         for part in parts:
@@ -81,29 +82,29 @@ class ResponseEvents:
                 logprobs = []
         if isinstance(event, Finished):
             ending = _ending(event)
-            yield from self._close("completed" if ending.status is Status.COMPLETED else "incomplete")
+            yield from self._close("completed" if ending.status == "completed" else "incomplete")
             self._usage = self._count(event)
             self.ending = ending
 
-    def last(self) -> Json:
+    def last(self) -> Event:
         """Return the last event, once the response has ended."""
         assert self.ending is not None
-        return self._numbered({"type": self.ending.event, "response": self.response()})
+        return self._of_response(self.ending.event)
 
     def fail(self, ending: Ending) -> None:
         """End the response with an error, unless it has ended."""
         self.ending = self.ending or ending
 
-    def response(self) -> Json:
+    def response(self) -> Response:
         """Return the response object as it is now."""
         values = list(self._values)
         if self.ending is not None and self._open is not None:  # it failed in the middle of an item
             values.append(self._items[self._open].value("incomplete"))
-        return self._options.envelope(values if self.ending else [], self._usage, self.ending) | self.outcome
+        return {**self._options.envelope(values if self.ending else [], self._usage, self.ending), **self.outcome}
 
     # --- items --------------------------------------------------------------------------------------------------------
 
-    def _part(self, part: Part, logprobs: Sequence[Json]) -> Iterator[Json]:
+    def _part(self, part: Part, logprobs: Sequence[TokenLogprobs]) -> Iterator[Event]:
         match part:
             case TextPart(text) if text:
                 if not isinstance(self._current, MessageOutput):
@@ -133,18 +134,18 @@ class ResponseEvents:
     def _current(self) -> OutputItem | None:
         return None if self._open is None else self._items[self._open]
 
-    def _begin(self, item: OutputItem) -> Iterator[Json]:
+    def _begin(self, item: OutputItem) -> Iterator[Event]:
         yield from self._close("completed")
         self._open = len(self._items)
         self._items.append(item)
         yield self._of_item({"type": "response.output_item.added", "item": item.value("in_progress")})
         yield from map(self._of_item, item.opening())
 
-    def _delta(self, text: str, logprobs: Sequence[Json] = ()) -> Json:
+    def _delta(self, text: str, logprobs: Sequence[TokenLogprobs] = ()) -> Event:
         assert self._current is not None
         return self._of_item(self._current.delta(text, logprobs))
 
-    def _close(self, status: str, *, ended: bool = False) -> Iterator[Json]:
+    def _close(self, status: str, *, ended: bool = False) -> Iterator[Event]:
         """Yield the end of the item that grows, if there is one; a call that was not `ended` is broken."""
         if self._current is None:
             return
@@ -157,17 +158,16 @@ class ResponseEvents:
         self._values.append(value)
         self._open = None
 
-    def _of_item(self, event: Json) -> Json:
-        return self._numbered(event | {"output_index": self._open})
+    def _of_response(self, kind: str) -> Event:
+        return {"type": kind, "response": self.response(), "sequence_number": next(self._numbers)}
 
-    def _numbered(self, event: Json) -> Json:
-        event["sequence_number"] = self._number
-        self._number += 1
-        return event
+    def _of_item(self, event: ItemEvent) -> Event:
+        assert self._open is not None
+        return {**event, "output_index": self._open, "sequence_number": next(self._numbers)}
 
     # --- figures ------------------------------------------------------------------------------------------------------
 
-    def _logprobs(self, token: Token, parts: Sequence[Part]) -> list[Json]:
+    def _logprobs(self, token: Token, parts: Sequence[Part]) -> list[TokenLogprobs]:
         """Return the log-probabilities of the text that a token made certain, those before it included."""
         if not self._options.logprobs:
             return []
@@ -179,7 +179,7 @@ class ResponseEvents:
             return []
         return [token_logprobs(token, self._options.tokenizer) for token in tokens]
 
-    def _count(self, finished: Finished) -> Json:
+    def _count(self, finished: Finished) -> Usage:
         return {
             "input_tokens": finished.prompt_tokens,
             "input_tokens_details": {"cached_tokens": finished.cached_tokens, "cache_write_tokens": 0},
@@ -192,8 +192,8 @@ class ResponseEvents:
 def _ending(finished: Finished) -> Ending:
     match finished.reason:
         case FinishReason.STOP:
-            return Ending(Status.COMPLETED, cancel_note=cancel_note(finished))
+            return Ending("completed", cancel_note=cancel_note(finished))
         case FinishReason.LENGTH:
-            return Ending(Status.INCOMPLETE, reason="max_output_tokens", cancel_note=cancel_note(finished))
+            return Ending("incomplete", reason="max_output_tokens", cancel_note=cancel_note(finished))
         case FinishReason.CANCELLED:
-            return Ending(Status.CANCELLED, cancel_note=cancel_note(finished))
+            return Ending("cancelled", cancel_note=cancel_note(finished))

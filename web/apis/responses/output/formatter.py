@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from web.apis.responses.output.envelope import Status, failure
+from web.apis.responses.output.envelope import failure
 from web.apis.responses.output.events import ResponseEvents
 from web.bodies.errors.problem import Problem
 from web.bodies.event_stream import iter_sse, sse
@@ -13,17 +13,17 @@ from web.generation.answer import Formatter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from actors.core.generation import Event, Progress
+    from actors.core.generation import Event as EngineEvent
+    from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from runtime.errors import CedeError
+    from web.apis.responses.answers import Event, Response
     from web.apis.responses.output.envelope import ResponseOptions
     from web.bodies.json_encoding import SelfEncoding
     from web.bodies.json_types import JsonObject
 
-Json = dict[str, Any]
 
-
-def frame(event: Json) -> Iterator[bytes]:
+def frame(event: Event) -> Iterator[bytes]:
     """Encode an event of a response as a server-sent event, in fragments."""
     yield f"event: {event['type']}\n".encode()
     if "delta" in event:  # short, and the most frequent
@@ -61,13 +61,13 @@ class ResponseFormatter(Formatter):
     def finished(self) -> bool:
         """Return whether the output is whole; then only `closing` is left to write."""
         ending = self.events.ending
-        return ending is not None and ending.status is not Status.FAILED
+        return ending is not None and ending.status != "failed"
 
     def opening(self) -> bytes:
         """Return the beginning of the stream, which goes out before the engine has done anything."""
         return b"".join(fragment for event in self.events.opening() for fragment in frame(event))
 
-    def write(self, event: Event) -> Iterable[bytes]:
+    def write(self, event: EngineEvent) -> Iterable[bytes]:
         """Return the bytes for `event` in fragments; see `Formatter`."""
         if self._cut is not None and not self.failed:
             return (self._fail(Problem.of(self._cut)),)
@@ -110,8 +110,11 @@ class ResponseFormatter(Formatter):
     def came_out(self, answer: JsonObject | SelfEncoding) -> None:
         """Tell the response as it was stored; see `Formatter`."""
         assert isinstance(answer, dict)
-        self.events.outcome = answer
+        if answer["conversation"] is None:
+            self.events.outcome["conversation"] = None
+        if answer["store"] is False:
+            self.events.outcome["store"] = False
 
-    def result(self) -> Json:
+    def result(self) -> Response:
         """Return the response object, whose long parts are `SelfEncoding`."""
         return self.events.response()

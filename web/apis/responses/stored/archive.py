@@ -7,12 +7,11 @@ import logging
 import re
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound, RequestError
 from web.apis.responses.conversion import NOTHING, History, references
 from web.apis.responses.input.items import MAX_ITEMS
-from web.apis.responses.output.envelope import Status
 from web.apis.responses.stored.conversations import ConversationNotFound
 from web.bodies.json_encoding import dumps
 from web.bodies.json_response import encode_json
@@ -22,6 +21,7 @@ from web.storage.store import StoreFailed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from web.apis.responses.answers import Failure, Response
     from web.apis.responses.input.schemas import PromptBody
     from web.apis.responses.output.envelope import ResponseOptions
     from web.bodies.query import PageAsked
@@ -31,12 +31,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-Json = dict[str, Any]
-
 ITEM_ID = re.compile(r"[a-z]+_(?P<key>[0-9a-f]{32})_i?[0-9]{1,6}")
 """An id that cede gave to an item; it names the response that the item was stored with."""
 
-INTERRUPTED = {"code": "server_error", "message": "The server ended while this response was being made."}
+INTERRUPTED: Failure = {"code": "server_error", "message": "The server ended while this response was being made."}
 
 
 class ResponseNotFound(NotFound):
@@ -61,7 +59,7 @@ class Archive:
     async def save(
         self,
         parsed: Asked[ResponseOptions],
-        response: Json,
+        response: Response,
         given: Sequence[Item],
         made: Sequence[Item] = (),
         *,
@@ -160,8 +158,9 @@ class Archive:
         """Say of the responses that another process was making when it ended that they have failed."""
         try:
             for stored in await self._store.live(Kind.RESPONSE):
-                failed = json.loads(stored.body) | {"status": Status.FAILED.value, "error": INTERRUPTED}
-                await self._store.end(replace(stored, body=dumps(failed).encode(), live=False))
+                response: Response = json.loads(stored.body)
+                failed = dumps(response | {"status": "failed", "error": INTERRUPTED})
+                await self._store.end(replace(stored, body=failed.encode(), live=False))
         except StoreFailed:
             logger.warning("responses that another process has left unfinished stay so until the next start")
 

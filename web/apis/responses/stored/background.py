@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from web.apis.responses.stored.making import Making
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
 
+    from web.apis.responses.answers import Response
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.stored.archive import Archive
     from web.apis.responses.stored.conversations import ConversationLease
     from web.generation.asked import Asked
     from web.storage.detached.run import Run
     from web.storage.detached.runs import Runs
-
-Json = dict[str, Any]
 
 
 class BackgroundResponses:
@@ -39,7 +38,7 @@ class BackgroundResponses:
 
     async def start(
         self, parsed: Asked[ResponseOptions], place: ExitStack, turn: ConversationLease | None = None
-    ) -> tuple[Run, Json]:
+    ) -> tuple[Run, Response]:
         """Begin a response, and return it, and the response object, once it is admitted and stored.
 
         Args:
@@ -53,4 +52,5 @@ class BackgroundResponses:
         """
         making = Making(parsed, self._archive, self._keep_alive, turn)
         run = await self.runs.start(replace(parsed.request, timeout=self.runs.bounds.timeout), making, place)
+        assert making.begun is not None
         return run, making.begun

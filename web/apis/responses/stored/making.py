@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
 from actors.core.generation import Failed
-from web.apis.responses.output.envelope import Ending, Status, failure
+from web.apis.responses.output.envelope import Ending, failure
 from web.apis.responses.output.events import ResponseEvents
 from web.apis.responses.output.formatter import frame
 from web.apis.responses.stored.ending import store_ended
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
+    from web.apis.responses.answers import Event, Outcome, Response
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.stored.archive import Archive
     from web.apis.responses.stored.conversations import ConversationLease
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from web.storage.detached.event_log import EventLog
 
 logger = logging.getLogger("cede.web")
-
-Json = dict[str, Any]
 
 
 class Making:
@@ -44,7 +43,7 @@ class Making:
         turn: of its conversation; None where it has none.
 
     Attributes:
-        begun: the response object as it was when it was admitted.
+        begun: the response object as it was when it was admitted; None before.
     """
 
     streamed = True
@@ -63,7 +62,7 @@ class Making:
         self._keep_alive = keep_alive
         self._turn = turn
         self._events = ResponseEvents(parsed.options)
-        self.begun: Json = {}
+        self.begun: Response | None = None
 
     async def begin(self, log: EventLog) -> CedeError | None:
         """Tell that the request is admitted; one in the background is stored as one that has begun."""
@@ -101,11 +100,11 @@ class Making:
 
     async def end(self, log: EventLog) -> None:
         """Store the response, however it ended, and then tell its end."""
-        self._events.fail(Ending(Status.CANCELLED))  # without effect on one that has ended
+        self._events.fail(Ending("cancelled"))  # without effect on one that has ended
         self._events.outcome = await self._store_end()
         _tell(log, self._events.last())
 
-    async def _store_end(self) -> Json:
+    async def _store_end(self) -> Outcome:
         try:
             return await store_ended(self._archive, self._parsed, self._events.response(), self._turn)
         except Exception as error:  # it would end all others, and the server
@@ -113,5 +112,5 @@ class Making:
             return {"store": False}
 
 
-def _tell(log: EventLog, event: Json) -> None:
+def _tell(log: EventLog, event: Event) -> None:
     log.append(b"".join(frame(event)))
