@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, TypeVar
 
 from web.apis.anthropic.answers.formatter import MessageFormatter
-from web.apis.anthropic.answers.message import MessageOptions
+from web.apis.anthropic.answers.objects import MessageOptions
 from web.apis.anthropic.prompts.conversation import conversation_of
 from web.apis.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size

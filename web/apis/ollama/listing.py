@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound
 from runtime.text.infill import InfillTokens
-from web.apis.ollama.answers.objects import timestamp
+from web.apis.ollama.answers.models import timestamp
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel

@@ -10,7 +10,7 @@ from quart_trio.wrappers import TrioResponse as Response
 from actors.control import NO_CONTROL
 from runtime.errors import RequestError
 from web.apis.ollama.answers.formatter import CONTENT_TYPE
-from web.apis.ollama.answers.objects import line
+from web.apis.ollama.answers.models import line
 from web.apis.ollama.asked import LoadRequest
 from web.apis.ollama.chat import parse_chat
 from web.apis.ollama.embed import parse_embed, parse_old_embed
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import Version
-    from web.apis.ollama.answers.objects import AnswerOptions
+    from web.apis.ollama.answers.models import AnswerOptions, Version
     from web.generation.asked import Asked
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp

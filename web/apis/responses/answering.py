@@ -15,8 +15,7 @@ from web.apis.responses.conversion import (
     read_body,
     read_prompt_body,
 )
-from web.apis.responses.stored.archive import no_history
-from web.apis.responses.stored.ending import store_ended
+from web.apis.responses.stored.archive import no_history, store_ended
 from web.apis.responses.stored.making import Making
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from runtime.loading.served import ServedModel
     from web.apis.responses.answers import InputTokens
-    from web.apis.responses.answers import Response as ResponseObject
     from web.apis.responses.conversion import History
     from web.apis.responses.input.schemas import PromptBody
     from web.apis.responses.output.envelope import ResponseOptions
@@ -73,7 +71,7 @@ class ResponseHandlers:
             return await self._begin(parsed, turn)
         maker = Making(parsed, self._archive, self._responder.keep_alive, turn) if parsed.stream else None
         held = () if turn is None else (turn,)
-        return await self._responder.answer(parsed, partial(self._end, parsed, turn), maker, *held)
+        return await self._responder.answer(parsed, partial(store_ended, self._archive, parsed, turn), maker, *held)
 
     async def count(self) -> Response:
         """Answer the current request with the number of its prompt's tokens."""
@@ -111,12 +109,6 @@ class ResponseHandlers:
             return history
         before = await self._state.conversations.before(body.conversation_id, owner, most_bytes)
         return replace(history, before=before, is_conversation=True)
-
-    async def _end(
-        self, parsed: Asked[ResponseOptions], turn: ConversationLease | None, response: ResponseObject
-    ) -> ResponseObject:
-        """Store a response that has ended, and return it as it came out."""
-        return {**response, **await store_ended(self._archive, parsed, response, turn)}
 
     async def _begin(self, parsed: Asked[ResponseOptions], turn: ConversationLease | None) -> Response:
         """Begin a response in the background."""

@@ -46,6 +46,7 @@ class Thought(TypedDict):
 class Called(TypedDict):
     """The tool that a call is of."""
 
+    call_id: str
     namespace: NotRequired[str]
     name: str
 
@@ -56,7 +57,6 @@ class FunctionCall(Called):
     id: str
     type: Literal["function_call"]
     status: str
-    call_id: str
     arguments: Annotated[Long[str], Field(description="A JSON text.")]
 
 
@@ -66,7 +66,6 @@ class CustomCall(Called):
     id: str
     type: Literal["custom_tool_call"]
     status: str
-    call_id: str
     input: Long[str]
 
 
@@ -191,13 +190,6 @@ class Response(AskedFields):
     output: list[AnyItem]
     usage: Usage | None
     cede: NotRequired[CancelNote]
-
-
-class Outcome(TypedDict, total=False):
-    """Fields of a response that come out otherwise than was asked, because it could not be stored."""
-
-    conversation: None
-    store: Literal[False]
 
 
 class ItemEvent(TypedDict):

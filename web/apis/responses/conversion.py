@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
 from runtime.common.units import KIB
 from runtime.errors import RequestError
-from web.apis.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
+from web.apis.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem, stored_items
 from web.apis.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
-from web.apis.responses.input.stored_items import stored_items
 from web.apis.responses.input.tools import choice_of, tools_of
 from web.apis.responses.input.truncation import fitting_prompt
 from web.apis.responses.input.turns import turns_of
 from web.apis.responses.output.envelope import ResponseOptions, asked_fields
-from web.apis.responses.output.formatter import ResponseFormatter
+from web.apis.responses.output.events import ResponseFormatter
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import too_long
 from web.bodies.strict_model import known_fields, parse_model, unknown_fields

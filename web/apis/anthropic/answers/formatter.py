@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Finished
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-from web.apis.anthropic.answers.message import MessageParts
+from web.apis.anthropic.answers.objects import MessageParts
 from web.apis.anthropic.errors import error_object
 from web.bodies.json_encoding import RawJson, dumps
 from web.generation.answer import TEXT, THOUGHT, Formatter, Gathered
+from web.generation.control.cancel_note import cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
-    from web.apis.anthropic.answers.message import MessageOptions
-    from web.apis.anthropic.answers.objects import Block, Delta, Event, Message
+    from web.apis.anthropic.answers.objects import Block, Delta, Event, Message, MessageOptions
     from web.bodies.errors.problem import Problem
     from web.generation.answer import Block as GatheredBlock
 
@@ -134,15 +134,13 @@ class MessageFormatter(Formatter):
         """Return the message; see `Formatter`."""
         (gathered,) = self.gathered
         end = self._options.end(self.ends[0], self.parts)
-        message: Message = {
+        return {
             **self._options.message(),
             "content": [self._whole(block) for block in gathered.blocks],
             **end["delta"],
             "usage": end["usage"],
+            **cancel_note(self.ends[0]),
         }
-        if "cede" in end:
-            message["cede"] = end["cede"]
-        return message
 
     def _whole(self, block: GatheredBlock) -> Block:
         content, start = block.content, block.start

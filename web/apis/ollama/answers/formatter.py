@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
-from web.apis.ollama.answers.objects import NOTHING, ContextIds, call_object, line, logprobs_of
+from web.apis.ollama.answers.models import NOTHING, ContextIds, call_object, line, logprobs_of
 from web.apis.ollama.errors import error_object
 from web.bodies.json_encoding import RawJson
 from web.generation.answer import THOUGHT, Formatter, Gathered
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
-    from web.apis.ollama.answers.models import Beside, ProgressWithIds
-    from web.apis.ollama.answers.objects import Answer, AnswerOptions
+    from web.apis.ollama.answers.models import Answer, AnswerOptions, Beside, ProgressWithIds
     from web.bodies.errors.problem import Problem
 
 CONTENT_TYPE = "application/x-ndjson"

@@ -85,12 +85,12 @@ class ResponseOptions:
     previous: str | None = None
     input: Sequence[Json] = ()
 
-    def called(self, name: str) -> Called:
+    def called(self, call_id: str, name: str) -> Called:
         """Return the fields by which a call says what is called, of the tool's name for the model."""
         if name not in self.apart:
-            return {"name": name}
+            return {"call_id": call_id, "name": name}
         namespace, own = self.apart[name]
-        return {"namespace": namespace, "name": own}
+        return {"call_id": call_id, "namespace": namespace, "name": own}
 
     @property
     def key(self) -> str:

@@ -1,4 +1,7 @@
-"""The events of one response: pure, and the same for a stream, a whole answer and a response in the background."""
+"""The events of one response: pure, and the same for a stream, a whole answer and a response in the background.
+
+A whole answer is made of the same events, of which only the last state is kept.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-from web.apis.responses.output.envelope import Ending
+from web.apis.responses.output.envelope import Ending, failure
 from web.apis.responses.output.items import (
     CallOutput,
     CustomCallOutput,
@@ -15,19 +18,35 @@ from web.apis.responses.output.items import (
     MessageOutput,
     ReasoningOutput,
 )
+from web.bodies.errors.problem import Problem
+from web.bodies.event_stream import iter_sse, sse
+from web.generation.answer import Formatter
 from web.generation.answer_parts import AnswerParts
 from web.generation.control.cancel_note import cancel_note
 from web.generation.logprobs import token_logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from actors.core.generation import Event as EngineEvent
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
-    from web.apis.responses.answers import AnyItem, Event, ItemEvent, Outcome, Response, Usage
+    from runtime.errors import CedeError
+    from web.apis.responses.answers import AnyItem, Event, ItemEvent, Response, Usage
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.output.items import OutputItem
+    from web.bodies.json_encoding import SelfEncoding
+    from web.bodies.json_types import JsonObject
     from web.generation.logprobs import TokenLogprobs
+
+
+def frame(event: Event) -> Iterator[bytes]:
+    """Encode an event of a response as a server-sent event, in fragments."""
+    yield f"event: {event['type']}\n".encode()
+    if "delta" in event:  # short, and the most frequent
+        yield sse(event)
+    else:
+        yield from iter_sse(event)
 
 
 class ResponseEvents:
@@ -42,7 +61,7 @@ class ResponseEvents:
     Attributes:
         parts: of the answer, as the engine's events make them certain.
         ending: how the response ended; None while it has not.
-        outcome: fields of the response that came out otherwise than was asked, because it could not be stored.
+        stored: False where the response was to be stored, and could not be.
     """
 
     def __init__(self, options: ResponseOptions) -> None:
@@ -56,7 +75,7 @@ class ResponseEvents:
         self._waiting: list[Token] = []  # tokens whose text is held back by the parser
         self._usage: Usage | None = None
         self.ending: Ending | None = None
-        self.outcome: Outcome = {}
+        self.stored, self._added = True, True
 
     def __len__(self) -> int:
         """Return the bytes that are held, about."""
@@ -100,7 +119,16 @@ class ResponseEvents:
         values = list(self._values)
         if self.ending is not None and self._open is not None:  # it failed in the middle of an item
             values.append(self._items[self._open].value("incomplete"))
-        return {**self._options.envelope(values if self.ending else [], self._usage, self.ending), **self.outcome}
+        response = self._options.envelope(values if self.ending else [], self._usage, self.ending)
+        if not self._added:
+            response["conversation"] = None
+        if not self.stored:
+            response["store"] = False
+        return response
+
+    def came_out(self, stored: JsonObject) -> None:
+        """Take note of the response as it was stored, or was not."""
+        self.stored, self._added = bool(stored["store"]), stored["conversation"] is not None
 
     # --- items --------------------------------------------------------------------------------------------------------
 
@@ -119,9 +147,8 @@ class ResponseEvents:
                 made = CustomCallOutput if name in self._options.custom else FunctionCallOutput
                 item_id = self._id("ctc" if name in self._options.custom else "fc")
                 self._calls[call] = len(self._items)
-                yield from self._begin(
-                    made(item_id, f"call_{self._options.key[:24]}{call}", self._options.called(name))
-                )
+                called = self._options.called(f"call_{self._options.key[:24]}{call}", name)
+                yield from self._begin(made(item_id, called))
             case CallArguments(call, text) if text and self._calls.get(call) == self._open:
                 yield self._delta(text)
             case CallEnd(call) if self._calls.get(call) == self._open:
@@ -197,3 +224,88 @@ def _ending(finished: Finished) -> Ending:
             return Ending("incomplete", reason="max_output_tokens", cancel_note=cancel_note(finished))
         case FinishReason.CANCELLED:
             return Ending("cancelled", cancel_note=cancel_note(finished))
+
+
+class ResponseFormatter(Formatter):
+    """Shows a response.  It always holds the whole of it, for the last events of a stream repeat that.
+
+    The last event is written by `closing`, when the response is stored: a client who has read it can refer to it.
+
+    Args:
+        options: how to answer.
+        page_bytes: not looked at.
+
+    Attributes:
+        events: of the response.
+    """
+
+    holds = "text of"
+    needs_whole = True
+
+    def __init__(self, options: ResponseOptions, page_bytes: int | None = None) -> None:
+        self.events = ResponseEvents(options)
+        super().__init__(self.events.parts)
+        self._cut: CedeError | None = None
+
+    def __len__(self) -> int:
+        """Return the number of bytes that are held, about."""
+        return len(self.events)
+
+    @property
+    def finished(self) -> bool:
+        """Return whether the output is whole; then only `closing` is left to write."""
+        ending = self.events.ending
+        return ending is not None and ending.status != "failed"
+
+    def opening(self) -> bytes:
+        """Return the beginning of the stream, which goes out before the engine has done anything."""
+        return b"".join(fragment for event in self.events.opening() for fragment in frame(event))
+
+    def write(self, event: EngineEvent) -> Iterable[bytes]:
+        """Return the bytes for `event` in fragments; see `Formatter`."""
+        if self._cut is not None and not self.failed:
+            return (self._fail(Problem.of(self._cut)),)
+        return super().write(event)
+
+    def pieces(self, event: Progress, parts: Sequence[Part]) -> Iterator[bytes]:
+        """Yield the events for one of the engine's; see `Formatter`."""
+        for made in self.events.of(event, parts):
+            yield from frame(made)
+        if self.set_size is not None:
+            self.set_size(len(self))
+
+    def cut(self, error: CedeError) -> None:
+        """Give the reader up: the next thing that it reads is this error.  See `Formatter`."""
+        self._cut = error
+
+    def error(self, problem: Problem) -> bytes:
+        """Return the last event of a response that has failed; see `Formatter`."""
+        self.events.fail(failure(problem))
+        return b"".join(frame(self.events.last()))
+
+    def closing(self) -> Iterator[bytes]:
+        """Yield the last event, which has the whole response."""
+        return frame(self.events.last())
+
+    def keep_alive(self) -> bytes:
+        """Return an event: some clients do not count comments as a sign of life."""
+        return b"".join(frame(self.events.in_progress()))
+
+    def add(self, event: Progress) -> None:
+        """Add one event to the whole."""
+        for _ in self.events.of(event, self.take(event)):
+            pass
+
+    @property
+    def is_whole(self) -> bool:
+        """Return true: it always holds the whole."""
+        return True
+
+    def came_out(self, answer: JsonObject | SelfEncoding) -> None:
+        """Tell the response as it was stored; see `Formatter`."""
+        assert isinstance(answer, dict)
+        self.events.came_out(answer)
+
+    def result(self) -> Response:
+        """Return the response object, whose long parts are `SelfEncoding`."""
+        return self.events.response()

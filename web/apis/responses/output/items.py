@@ -137,13 +137,11 @@ class CallOutput(OutputItem):
 
     Args:
         id: of the item.
-        call_id: of the call.
-        called: the tool.
+        called: the tool, and the id of the call.
     """
 
-    def __init__(self, id: str, call_id: str, called: Called) -> None:
+    def __init__(self, id: str, called: Called) -> None:
         super().__init__(id)
-        self._call_id = call_id
         self._called = called
 
     def delta(self, text: str, logprobs: Sequence[TokenLogprobs] = ()) -> ItemEvent:
@@ -159,14 +157,7 @@ class FunctionCallOutput(CallOutput):
 
     def value(self, status: str) -> AnyItem:
         """Return the item; see `OutputItem`."""
-        return {
-            "id": self.id,
-            "type": "function_call",
-            "status": status,
-            "call_id": self._call_id,
-            **self._called,
-            "arguments": self.text,
-        }
+        return {"id": self.id, "type": "function_call", "status": status, **self._called, "arguments": self.text}
 
     def closing(self) -> Iterator[ItemEvent]:
         """Yield the whole arguments; see `OutputItem`."""
@@ -181,14 +172,7 @@ class CustomCallOutput(CallOutput):
 
     def value(self, status: str) -> AnyItem:
         """Return the item; see `OutputItem`."""
-        return {
-            "id": self.id,
-            "type": "custom_tool_call",
-            "status": status,
-            "call_id": self._call_id,
-            **self._called,
-            "input": self.text,
-        }
+        return {"id": self.id, "type": "custom_tool_call", "status": status, **self._called, "input": self.text}
 
     def closing(self) -> Iterator[ItemEvent]:
         """Yield the whole input; see `OutputItem`."""

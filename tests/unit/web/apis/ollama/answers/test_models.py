@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from runtime.chat.parts import CallStart
-from web.apis.ollama.answers.objects import ContextIds, call_object, message_shape, response_shape, timestamp
+from web.apis.ollama.answers.models import ContextIds, call_object, message_shape, response_shape, timestamp
 from web.bodies.json_encoding import RawJson, iter_json
 
 if TYPE_CHECKING:
