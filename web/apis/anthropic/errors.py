@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.errors import QueueFull
 
 if TYPE_CHECKING:
+    from web.apis.anthropic.answers.objects import Error
     from web.bodies.errors.problem import Problem
 
 OVERLOADED = 529
@@ -27,7 +28,7 @@ TOO_LONG = "prompt is too long: "
 """How Anthropic's message begins for a prompt that does not fit; clients look for it, and shorten the conversation."""
 
 
-def error_object(problem: Problem, request_id: str | None) -> dict[str, Any]:
+def error_object(problem: Problem, request_id: str | None) -> Error:
     """Return the object that Anthropic's clients turn into an exception.
 
     Args:
@@ -52,6 +53,6 @@ class AnthropicErrors:
         """Return the status; see `status_of`."""
         return status_of(problem)
 
-    def body(self, problem: Problem, request_id: str | None) -> dict[str, Any]:
+    def body(self, problem: Problem, request_id: str | None) -> Error:
         """Return the error object; see `error_object`."""
         return error_object(problem, request_id)

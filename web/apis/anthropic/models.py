@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
+    from web.apis.anthropic.answers.objects import ModelInfo, ModelPage
 
 VERSION_HEADER = "anthropic-version"
 """The header that every client of Anthropic's API sends."""
 
 
-def model_object(model: ServedModel) -> dict[str, Any]:
+def model_object(model: ServedModel) -> ModelInfo:
     """Return Anthropic's model object."""
     return {
         "type": "model",
@@ -25,6 +26,6 @@ def model_object(model: ServedModel) -> dict[str, Any]:
     }
 
 
-def model_list(model: ServedModel) -> dict[str, Any]:
+def model_list(model: ServedModel) -> ModelPage:
     """Return the list of all models, on one page."""
     return {"data": [model_object(model)], "first_id": model.name, "last_id": model.name, "has_more": False}

@@ -9,7 +9,7 @@ import uuid
 from typing import TYPE_CHECKING, TypeVar
 
 from web.apis.anthropic.answers.formatter import MessageFormatter
-from web.apis.anthropic.answers.message import MessageOptions
+from web.apis.anthropic.answers.objects import MessageOptions
 from web.apis.anthropic.prompts.conversation import conversation_of
 from web.apis.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size
@@ -23,6 +23,7 @@ from web.process.limits import MAX_PROMPTS
 if TYPE_CHECKING:
     from runtime.chat.chat import ChatPrompt
     from runtime.loading.served import ServedModel
+    from web.apis.anthropic.answers.objects import TokenCount
     from web.apis.anthropic.prompts.schemas import PromptBody
     from web.bodies.prompt_tokens import TokenIds
 
@@ -67,7 +68,7 @@ def parse_messages(
     return Asked(request, options, bool(body.stream), MessageFormatter)
 
 
-def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> int:
+def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> TokenCount:
     """Return how many tokens the prompt of a body has: that of `POST /v1/messages/count_tokens`.
 
     Args:
@@ -79,7 +80,7 @@ def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROM
         RequestError: the body is not valid, or its prompt does not fit into the context.
     """
     _, ids, _ = _read(CountBody, raw, model)
-    return len(ids)
+    return {"input_tokens": len(ids)}
 
 
 def _read(schema: type[BodyT], raw: bytes, model: ServedModel) -> tuple[BodyT, TokenIds, ChatPrompt]:

@@ -34,7 +34,7 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
 
     @app.post(f"{MESSAGES}/count_tokens")
     async def count() -> Response:
-        return json_response({"input_tokens": await responder.parse_body(count_tokens)})
+        return json_response(await responder.parse_body(count_tokens))
 
     @app.after_request
     async def add_request_id(response: Response) -> Response:

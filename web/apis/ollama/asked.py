@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.apis.ollama.answers.formatter import AnswerFormatter
-from web.apis.ollama.answers.objects import AnswerOptions
+from web.apis.ollama.answers.models import AnswerOptions
 from web.apis.ollama.options import Options, check_penalties, max_tokens, plain_fields
 from web.apis.ollama.schemas import ignored_fields
 from web.bodies.json_encoding import dumps
@@ -19,7 +19,7 @@ from web.generation.asked import Asked, generation_request
 if TYPE_CHECKING:
     from runtime.chat.chat import ChatPrompt
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.objects import AnswerShape, Json
+    from web.apis.ollama.answers.models import Answer, AnswerShape
     from web.apis.ollama.schemas import GenerationBody
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.ignored import IgnoredFields
@@ -37,10 +37,9 @@ class LoadRequest:
     options: AnswerOptions
     stream: bool
 
-    def answer(self) -> Json:
+    def answer(self) -> Answer:
         """Return the answer: the model is loaded."""
-        fields = self.options.shape("", None, ())
-        return self.options.envelope() | fields | {"done": True, "done_reason": "load"}
+        return self.options.answer({"done": True, "done_reason": "load"})
 
 
 def load_request(body: GenerationBody, model: ServedModel, shape: AnswerShape) -> LoadRequest:

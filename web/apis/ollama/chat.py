@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
-from web.apis.ollama.answers.objects import message_shape
+from web.apis.ollama.answers.models import message_shape
 from web.apis.ollama.asked import answer_request, load_request
 from web.apis.ollama.conversations import conversation_of
 from web.apis.ollama.schemas import ChatBody, parse_body
@@ -20,7 +20,7 @@ from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.objects import AnswerOptions
+    from web.apis.ollama.answers.models import AnswerOptions
     from web.apis.ollama.asked import LoadRequest
     from web.generation.asked import Asked
 

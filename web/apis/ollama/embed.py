@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from web.apis.ollama.schemas import EmbedBody, OldEmbedBody, ignored_fields, parse_body
 from web.bodies.json_encoding import LazyJsonArray
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.loading.served import ServedModel
+    from web.apis.ollama.answers.models import EmbedAnswer, OldEmbedAnswer
 
 
 def parse_embed(
@@ -57,7 +58,7 @@ def parse_old_embed(
     return EmbeddingRequest(input_ids([body.prompt], model, "prompt"), pooling, False, _old_answer)
 
 
-def _answer(vectors: Sequence[array[float]], *, name: str, tokens: int, began: int) -> dict[str, Any]:
+def _answer(vectors: Sequence[array[float]], *, name: str, tokens: int, began: int) -> EmbedAnswer:
     return {
         "model": name,
         "embeddings": [LazyJsonArray(vector) for vector in vectors],
@@ -67,5 +68,5 @@ def _answer(vectors: Sequence[array[float]], *, name: str, tokens: int, began: i
     }
 
 
-def _old_answer(vectors: Sequence[array[float]]) -> dict[str, Any]:
+def _old_answer(vectors: Sequence[array[float]]) -> OldEmbedAnswer:
     return {"embedding": LazyJsonArray(vectors[0])}

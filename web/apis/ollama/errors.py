@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from web.apis.ollama.answers.models import Error
     from web.bodies.errors.problem import Problem
 
 
-def error_object(problem: Problem) -> dict[str, Any]:
+def error_object(problem: Problem) -> Error:
     """Return the object that Ollama's clients turn into an exception."""
     return {"error": problem.message}
 
@@ -20,6 +21,6 @@ class OllamaErrors:
         """Return the problem's own status."""
         return problem.status
 
-    def body(self, problem: Problem, request_id: str | None) -> dict[str, Any]:
+    def body(self, problem: Problem, request_id: str | None) -> Error:
         """Return the error object, which has no place for the request's id."""
         return error_object(problem)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.chat.chat import ChatPrompt
 from runtime.chat.conversation import Conversation, Turn
 from runtime.errors import RequestError
-from web.apis.ollama.answers.objects import response_shape
+from web.apis.ollama.answers.models import response_shape
 from web.apis.ollama.asked import answer_request, load_request
 from web.apis.ollama.conversations import answer_grammar, reasoning_of
 from web.apis.ollama.schemas import GenerateBody, parse_body
@@ -20,7 +20,7 @@ from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.objects import AnswerOptions
+    from web.apis.ollama.answers.models import AnswerOptions
     from web.apis.ollama.asked import LoadRequest
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.asked import Asked

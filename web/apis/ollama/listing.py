@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound
 from runtime.text.infill import InfillTokens
-from web.apis.ollama.answers.objects import timestamp
+from web.apis.ollama.answers.models import timestamp
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.objects import Json
+    from web.apis.ollama.answers.models import Details, Process, Processes, Show, Tag, Tags
 
 LATEST = ":latest"
 """The tag of a name that has none."""
@@ -34,9 +34,9 @@ def check_name(name: str | None, model: ServedModel) -> None:
         raise NotFound(f"model '{name or ''}' not found", param="model", code="model_not_found")
 
 
-def tag(model: ServedModel) -> Json:
-    """Return the entry of `GET /api/tags`."""
-    return {
+def tags(model: ServedModel) -> Tags:
+    """Return the answer of `GET /api/tags`."""
+    tag: Tag = {
         "name": full_name(model),
         "model": full_name(model),
         "modified_at": timestamp(model.created),
@@ -44,11 +44,12 @@ def tag(model: ServedModel) -> Json:
         "digest": model.facts.fingerprint,
         "details": details(model),
     }
+    return {"models": [tag]}
 
 
-def process(model: ServedModel) -> Json:
-    """Return the entry of `GET /api/ps`, without how much of it is in a GPU's memory."""
-    return {
+def processes(model: ServedModel) -> Processes:
+    """Return the answer of `GET /api/ps`, without how much of the model is in a GPU's memory."""
+    process: Process = {
         "name": full_name(model),
         "model": full_name(model),
         "size": model.facts.num_bytes,
@@ -57,9 +58,10 @@ def process(model: ServedModel) -> Json:
         "expires_at": NEVER,
         "context_length": model.context_length,
     }
+    return {"models": [process]}
 
 
-def show(model: ServedModel) -> Json:
+def show(model: ServedModel) -> Show:
     """Return the answer of `POST /api/show`.  Its `template` is the model's own, in Jinja, which Ollama's are not."""
     defaults = model.sampling.values()
     defaults["repeat_penalty"] = defaults.pop("repetition_penalty")
@@ -74,7 +76,7 @@ def show(model: ServedModel) -> Json:
     }
 
 
-def details(model: ServedModel) -> Json:
+def details(model: ServedModel) -> Details:
     """Return what the lists say about the model's files."""
     facts = model.facts
     return {
@@ -87,7 +89,7 @@ def details(model: ServedModel) -> Json:
     }
 
 
-def model_info(model: ServedModel) -> Json:
+def model_info(model: ServedModel) -> dict[str, str | int]:
     """Return the model's figures, under the keys of a GGUF file."""
     facts = model.facts
     figures = {
@@ -98,7 +100,7 @@ def model_info(model: ServedModel) -> Json:
         "attention.head_count_kv": facts.num_kv_heads,
         "vocab_size": model.vocab_size,
     }
-    general = {"general.architecture": facts.family, "general.parameter_count": facts.parameters}
+    general: dict[str, str | int] = {"general.architecture": facts.family, "general.parameter_count": facts.parameters}
     return general | {f"{facts.family}.{name}": value for name, value in figures.items()}
 
 

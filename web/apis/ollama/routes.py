@@ -10,12 +10,12 @@ from quart_trio.wrappers import TrioResponse as Response
 from actors.control import NO_CONTROL
 from runtime.errors import RequestError
 from web.apis.ollama.answers.formatter import CONTENT_TYPE
-from web.apis.ollama.answers.objects import line
+from web.apis.ollama.answers.models import line
 from web.apis.ollama.asked import LoadRequest
 from web.apis.ollama.chat import parse_chat
 from web.apis.ollama.embed import parse_embed, parse_old_embed
 from web.apis.ollama.generate import parse_generate
-from web.apis.ollama.listing import check_name, process, show, tag
+from web.apis.ollama.listing import check_name, processes, show, tags
 from web.apis.ollama.operations import REFUSED, refused_method
 from web.apis.ollama.schemas import ModelBody
 from web.bodies.json_response import json_response
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from actors.engine import Engine
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.objects import AnswerOptions
+    from web.apis.ollama.answers.models import AnswerOptions, Version
     from web.generation.asked import Asked
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
@@ -85,15 +85,16 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
 def _add_inspection_routes(app: ScopedApp, engine: Engine) -> None:
     @app.get("/api/version")
     async def ollama_version() -> Response:
-        return json_response({"version": API_VERSION})
+        version: Version = {"version": API_VERSION}
+        return json_response(version)
 
     @app.get("/api/tags")
     async def ollama_tags() -> Response:
-        return json_response({"models": [tag(engine.model)]})
+        return json_response(tags(engine.model))
 
     @app.get("/api/ps")
     async def ollama_ps() -> Response:
-        return json_response({"models": [process(engine.model)]})
+        return json_response(processes(engine.model))
 
 
 def _add_refusals(app: ScopedApp) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.apis.responses.conversion import (
@@ -15,8 +15,7 @@ from web.apis.responses.conversion import (
     read_body,
     read_prompt_body,
 )
-from web.apis.responses.stored.archive import no_history
-from web.apis.responses.stored.ending import store_ended
+from web.apis.responses.stored.archive import no_history, store_ended
 from web.apis.responses.stored.making import Making
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from runtime.loading.served import ServedModel
+    from web.apis.responses.answers import InputTokens
     from web.apis.responses.conversion import History
     from web.apis.responses.input.schemas import PromptBody
     from web.apis.responses.output.envelope import ResponseOptions
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from web.apis.responses.stored.state import State
     from web.generation.asked import Asked
     from web.generation.responder import Responder
-
-Json = dict[str, Any]
 
 
 class ResponseHandlers:
@@ -73,7 +71,7 @@ class ResponseHandlers:
             return await self._begin(parsed, turn)
         maker = Making(parsed, self._archive, self._responder.keep_alive, turn) if parsed.stream else None
         held = () if turn is None else (turn,)
-        return await self._responder.answer(parsed, partial(self._end, parsed, turn), maker, *held)
+        return await self._responder.answer(parsed, partial(store_ended, self._archive, parsed, turn), maker, *held)
 
     async def count(self) -> Response:
         """Answer the current request with the number of its prompt's tokens."""
@@ -83,11 +81,11 @@ class ResponseHandlers:
             check_state(body)
             history = await self._history(body)
 
-            def counted(_: bytes, model: ServedModel, __: int) -> int:
+            def counted(_: bytes, model: ServedModel, __: int) -> InputTokens:
                 return count_input_tokens(body, history, model)
 
             tokens = await parser.parse(counted, raw, size=len(raw) + history.size)
-        return json_response({"object": "response.input_tokens", "input_tokens": tokens})
+        return json_response(tokens)
 
     def _turn(self, body: PromptBody) -> ConversationLease | None:
         """Hold the conversation that a body goes on with, until the response is sent; None where there is none.
@@ -111,10 +109,6 @@ class ResponseHandlers:
             return history
         before = await self._state.conversations.before(body.conversation_id, owner, most_bytes)
         return replace(history, before=before, is_conversation=True)
-
-    async def _end(self, parsed: Asked[ResponseOptions], turn: ConversationLease | None, response: Json) -> Json:
-        """Store a response that has ended, and return it as it came out."""
-        return response | await store_ended(self._archive, parsed, response, turn)
 
     async def _begin(self, parsed: Asked[ResponseOptions], turn: ConversationLease | None) -> Response:
         """Begin a response in the background."""

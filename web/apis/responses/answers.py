@@ -4,58 +4,88 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field
+from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
+from web.bodies.json_types import Long
 from web.generation.control.cancel_note import CancelNote
-
-
-class Alternative(TypedDict):
-    """A token that was likely."""
-
-    token: str
-    bytes: list[int]
-    logprob: float
-
-
-class TokenLogprobs(Alternative):
-    """A token, and those that were likely in its place."""
-
-    top_logprobs: list[Alternative]
+from web.generation.logprobs import TokenLogprobs
 
 
 class Part(TypedDict):
     """A text in an item."""
 
     type: Literal["output_text", "reasoning_text", "input_text", "refusal", "text", "summary_text"]
-    text: NotRequired[str | None]
-    refusal: NotRequired[str | None]
-    annotations: NotRequired[list[dict[str, Any]] | None]
-    logprobs: NotRequired[list[TokenLogprobs] | None]
+    text: NotRequired[Long[str]]
+    refusal: NotRequired[str]
+    annotations: NotRequired[list[dict[str, Any]]]
+    logprobs: NotRequired[Long[list[TokenLogprobs]]]
 
 
-class Item(TypedDict):
-    """An item of an output or an input: a message, a call, what it returned, or a thought."""
+class Message(TypedDict):
+    """A message."""
 
     id: str
-    type: Literal[
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "custom_tool_call",
-        "custom_tool_call_output",
-    ]
-    status: NotRequired[str | None]
-    role: NotRequired[Literal["user", "assistant", "system", "developer"] | None]
-    content: NotRequired[list[Part] | str | None]
-    summary: NotRequired[list[Part] | None]
-    encrypted_content: NotRequired[str | None]
-    call_id: NotRequired[str | None]
-    name: NotRequired[str | None]
-    arguments: NotRequired[Annotated[str | None, Field(description="Of a function call, as a JSON text.")]]
-    input: NotRequired[Annotated[str | None, Field(description="Of a custom tool's call.")]]
-    output: NotRequired[Annotated[list[Part] | str | None, Field(description="What a tool returned.")]]
+    type: Literal["message"]
+    role: Literal["user", "assistant", "system", "developer"]
+    status: str
+    content: list[Part]
+
+
+class Thought(TypedDict):
+    """The model's thoughts."""
+
+    id: str
+    type: Literal["reasoning"]
+    status: NotRequired[str]
+    summary: list[Part]
+    content: NotRequired[list[Part]]
+    encrypted_content: NotRequired[str]
+
+
+class Called(TypedDict):
+    """The tool that a call is of."""
+
+    call_id: str
+    namespace: NotRequired[str]
+    name: str
+
+
+class FunctionCall(Called):
+    """A call of a function."""
+
+    id: str
+    type: Literal["function_call"]
+    status: str
+    arguments: Annotated[Long[str], Field(description="A JSON text.")]
+
+
+class CustomCall(Called):
+    """A call of a custom tool."""
+
+    id: str
+    type: Literal["custom_tool_call"]
+    status: str
+    input: Long[str]
+
+
+class ToolOutput(TypedDict):
+    """What a tool returned."""
+
+    id: str
+    type: Literal["function_call_output", "custom_tool_call_output"]
+    status: str
+    call_id: str
+    namespace: NotRequired[str]
+    name: NotRequired[str]
+    output: list[Part] | str
+
+
+AnyItem = Annotated[Message | Thought | FunctionCall | CustomCall | ToolOutput, Field(discriminator="type")]
+
+
+class Item(RootModel[AnyItem]):
+    """An item of an output or an input."""
 
 
 class InputTokensDetails(TypedDict):
@@ -79,6 +109,9 @@ class Usage(TypedDict):
     output_tokens: int
     output_tokens_details: OutputTokensDetails
     total_tokens: int
+
+
+Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
 
 class Failure(TypedDict):
@@ -114,27 +147,23 @@ class ConversationReference(TypedDict):
     id: str
 
 
-class Response(TypedDict):
-    """A response."""
+class AskedFields(TypedDict):
+    """Fields of a response that repeat what was asked, and when; the end may change two of them."""
 
     id: str
     object: Literal["response"]
     created_at: int
+    background: bool
     completed_at: int | None
     conversation: Annotated[
         ConversationReference | None,
         Field(description="To which the input and the output were added; null where nothing was."),
     ]
-    status: Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
-    background: bool
-    error: Failure | None
-    incomplete_details: Incompleteness | None
     instructions: str | None
     max_output_tokens: int | None
     max_tool_calls: int | None
     metadata: dict[str, str]
     model: str
-    output: list[Item]
     parallel_tool_calls: bool
     previous_response_id: str | None
     prompt_cache_key: str | None
@@ -149,28 +178,42 @@ class Response(TypedDict):
     top_logprobs: int
     top_p: float
     truncation: Literal["auto", "disabled"]
-    usage: Usage | None
     user: str | None
-    cede: NotRequired[CancelNote | None]
 
 
-class Event(TypedDict):
-    """An event of a stream."""
+class Response(AskedFields):
+    """A response."""
+
+    status: Status
+    error: Failure | None
+    incomplete_details: Incompleteness | None
+    output: list[AnyItem]
+    usage: Usage | None
+    cede: NotRequired[CancelNote]
+
+
+class ItemEvent(TypedDict):
+    """An event that tells of an item."""
 
     type: str
+    response: NotRequired[Response]
+    item: NotRequired[AnyItem]
+    part: NotRequired[Part]
+    item_id: NotRequired[str]
+    output_index: NotRequired[int]
+    content_index: NotRequired[int]
+    delta: NotRequired[str]
+    text: NotRequired[Long[str]]
+    logprobs: NotRequired[Long[list[TokenLogprobs]]]
+    name: NotRequired[str]
+    arguments: NotRequired[Long[str]]
+    input: NotRequired[Long[str]]
+
+
+class Event(ItemEvent):
+    """An event of a stream."""
+
     sequence_number: int
-    response: NotRequired[Response | None]
-    item: NotRequired[Item | None]
-    part: NotRequired[Part | None]
-    item_id: NotRequired[str | None]
-    output_index: NotRequired[int | None]
-    content_index: NotRequired[int | None]
-    delta: NotRequired[str | None]
-    text: NotRequired[str | None]
-    logprobs: NotRequired[list[TokenLogprobs] | None]
-    name: NotRequired[str | None]
-    arguments: NotRequired[str | None]
-    input: NotRequired[str | None]
 
 
 class DeletedResponse(TypedDict):
@@ -185,7 +228,7 @@ class ItemList(TypedDict):
     """A page of items."""
 
     object: Literal["list"]
-    data: list[Item]
+    data: list[AnyItem]
     first_id: str | None
     last_id: str | None
     has_more: bool

@@ -18,6 +18,7 @@ from web.storage.objects import ItemPage
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
+    from web.apis.responses.answers import Conversation, DeletedConversation
     from web.apis.responses.stored.conversations import StoredConversations
     from web.generation.responder import Responder
     from web.storage.objects import StoredObject
@@ -54,7 +55,8 @@ class ConversationHandlers:
     async def delete(self, conversation_id: str) -> Response:
         """Delete a conversation, with its items."""
         await self._in(conversation_id).delete(conversation_id, current_request().owner)
-        return json_response({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
+        deleted: DeletedConversation = {"id": conversation_id, "object": "conversation.deleted", "deleted": True}
+        return json_response(deleted)
 
     async def list_items(self, conversation_id: str) -> Response:
         """Answer with a page of a conversation's items."""
@@ -88,11 +90,10 @@ class ConversationHandlers:
 
 
 def _shown(stored: StoredObject) -> Response:
-    return json_response(
-        {
-            "id": stored.id,
-            "object": "conversation",
-            "created_at": int(stored.created),
-            "metadata": dict(stored.metadata),
-        }
-    )
+    shown: Conversation = {
+        "id": stored.id,
+        "object": "conversation",
+        "created_at": int(stored.created),
+        "metadata": dict(stored.metadata),
+    }
+    return json_response(shown)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
 from runtime.common.units import KIB
 from runtime.errors import RequestError
-from web.apis.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem
+from web.apis.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem, stored_items
 from web.apis.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
-from web.apis.responses.input.stored_items import stored_items
 from web.apis.responses.input.tools import choice_of, tools_of
 from web.apis.responses.input.truncation import fitting_prompt
 from web.apis.responses.input.turns import turns_of
 from web.apis.responses.output.envelope import ResponseOptions, asked_fields
-from web.apis.responses.output.formatter import ResponseFormatter
+from web.apis.responses.output.events import ResponseFormatter
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import too_long
 from web.bodies.strict_model import known_fields, parse_model, unknown_fields
@@ -33,10 +32,10 @@ from web.storage.objects import ItemPage, check_ids
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from actors.core.generation import GenerationRequest
     from runtime.chat.chat import ChatPrompt
     from runtime.grammar.grammar import Grammar
     from runtime.loading.served import ServedModel
+    from web.apis.responses.answers import InputTokens
     from web.apis.responses.input.items import AnyItem
     from web.apis.responses.input.tools import OfferedTools
     from web.bodies.prompt_tokens import TokenIds
@@ -116,11 +115,6 @@ def references(body: PromptBody) -> list[str]:
     return [item.id for item in _own_items(body) if isinstance(item, ReferenceItem)]
 
 
-def _sampled(request: GenerationRequest) -> Json:
-    """Return how tokens are drawn, which a body need not say."""
-    return {"temperature": request.sampling.temperature, "top_p": request.sampling.top_p}
-
-
 def prepare(
     body: ResponseBody,
     history: History,
@@ -159,7 +153,7 @@ def prepare(
     (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = ResponseOptions(
         id=request.id,
-        asked=asked_fields(body, request.id, model.name, store=store) | _sampled(request),
+        asked=asked_fields(body, request, model.name, store=store),
         tokenizer=model.tokenizer,
         parser=prompt.parser,
         custom=frozenset(tool.name for tool in offered.tools if tool.custom),
@@ -181,14 +175,14 @@ def _stored(body: PromptBody, history: History, key: str) -> list[Json]:
     return own
 
 
-def count_input_tokens(body: PromptBody, history: History, model: ServedModel) -> int:
+def count_input_tokens(body: PromptBody, history: History, model: ServedModel) -> InputTokens:
     """Return how many tokens the prompt of a body has.
 
     Raises:
         RequestError: it does not fit into the context, or asks for what cede does not do.
     """
     _, ids, _ = _prompt(body, history, model)
-    return len(ids)
+    return {"object": "response.input_tokens", "input_tokens": len(ids)}
 
 
 def _check_consistency(body: ResponseBody, *, store: bool, can_store: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from actors.engine import Engine
+    from web.apis.responses.answers import DeletedResponse
     from web.apis.responses.stored.state import State
-
-Json = dict[str, Any]
 
 
 class StoredResponses:
@@ -63,7 +62,8 @@ class StoredResponses:
         if (run := state.runs.find(response_id, owner)) is not None:
             await state.runs.forget(run)
         await state.archive.delete(response_id, owner)
-        return json_response({"id": response_id, "object": "response", "deleted": True})
+        deleted: DeletedResponse = {"id": response_id, "object": "response", "deleted": True}
+        return json_response(deleted)
 
     async def cancel(self, response_id: str) -> Response:
         """Cancel a response in the background, unless it has ended, and answer with it."""

@@ -1,6 +1,5 @@
 """Messages of Anthropic's API, streaming and whole.
 
-- `message`: what the two have in common: the message object, its usage, its blocks, and why it stopped
+- `objects`: the message and all other objects, how they are made, and why a message stopped
 - `formatter`: `MessageFormatter`, which shows both
-- `objects`: all of these for the OpenAPI document
 """

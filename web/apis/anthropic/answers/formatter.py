@@ -6,33 +6,31 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Finished
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-from web.apis.anthropic.answers.message import MessageParts
+from web.apis.anthropic.answers.objects import MessageParts
 from web.apis.anthropic.errors import error_object
-from web.bodies.json_encoding import dumps
-from web.generation.answer import CALL, TEXT, THOUGHT, Block, Formatter, Gathered
+from web.bodies.json_encoding import RawJson, dumps
+from web.generation.answer import TEXT, THOUGHT, Formatter, Gathered
+from web.generation.control.cancel_note import cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
-    from web.apis.anthropic.answers.message import Json, MessageOptions
+    from web.apis.anthropic.answers.objects import Block, Delta, Event, Message, MessageOptions
     from web.bodies.errors.problem import Problem
+    from web.generation.answer import Block as GatheredBlock
 
 
-def named_event(fields: Json) -> bytes:
+def named_event(fields: Event) -> bytes:
     """Encode an event, whose name is its `type`."""
     return f"event: {fields['type']}\ndata: {dumps(fields)}\n\n".encode()
 
 
 PING = named_event({"type": "ping"})
 
-DELTAS = {
-    TEXT: ("text_delta", "text"),
-    THOUGHT: ("thinking_delta", "thinking"),
-    CALL: ("input_json_delta", "partial_json"),
-}
-"""The type of a block's deltas, and the field that has their text, by the type of the block."""
+DELTA_END = b'""}}\n\n'
+"""The end of an empty delta, of the quotes of its text on."""
 
 
 class MessageFormatter(Formatter):
@@ -52,14 +50,13 @@ class MessageFormatter(Formatter):
         self._begun = False
         self._open: str | None = None  # the type of the block that is open
         self._count = 0  # of the blocks that have ended
-        self._head = ""  # what stands before the text of a delta of the open block
+        self._head = b""  # what stands before the text of a delta of the open block
 
     def pieces(self, event: Progress, parts: Sequence[Part]) -> list[bytes]:
         """Return the events for an event of the engine's; see `Formatter`."""
         written = [self._opening(), *map(self._part, parts)]
         if isinstance(event, Finished):
-            end = self._options.end(event, self.parts)
-            written += [self._close(), named_event({"type": "message_delta", "delta": end.delta, **end.rest})]
+            written += [self._close(), named_event(self._options.end(event, self.parts))]
         return written
 
     def keep_alive(self) -> bytes:
@@ -84,31 +81,41 @@ class MessageFormatter(Formatter):
     def _part(self, part: Part) -> bytes:
         match part:
             case TextPart(text):
-                return self._within(TEXT, {"type": TEXT, TEXT: ""}) + self._delta(text)
+                return self._within(TEXT) + self._delta(text)
             case ReasoningPart(text):
-                return self._within(THOUGHT, {"type": THOUGHT, THOUGHT: "", "signature": ""}) + self._delta(text)
+                return self._within(THOUGHT) + self._delta(text)
             case CallStart(call, name):
-                return self._start({"type": CALL, "id": self._options.call_id(call), "name": name, "input": {}})
+                call_id = self._options.call_id(call)
+                return self._start(
+                    {"type": "tool_use", "id": call_id, "name": name, "input": {}},
+                    {"type": "input_json_delta", "partial_json": ""},
+                )
             case CallArguments(_, text):
                 return self._delta(text)
             case CallEnd():
                 return self._close()
 
-    def _within(self, kind: str, block: Json) -> bytes:
-        """Return the beginning of a block, unless one of that kind is open."""
-        return b"" if self._open == kind else self._start(block)
+    def _within(self, kind: str) -> bytes:
+        """Return the beginning of a text or a thought, unless one of that kind is open."""
+        if self._open == kind:
+            return b""
+        if kind == TEXT:
+            return self._start({"type": "text", "text": ""}, {"type": "text_delta", "text": ""})
+        return self._start(
+            {"type": "thinking", "thinking": "", "signature": ""}, {"type": "thinking_delta", "thinking": ""}
+        )
 
-    def _start(self, block: Json) -> bytes:
+    def _start(self, block: Block, delta: Delta) -> bytes:
+        """Return the beginning of a block, whose deltas look like this empty one."""
         ended = self._close()
         self._open = block["type"]
-        kind, field = DELTAS[block["type"]]
-        delta = f'{{"type":"content_block_delta","index":{self._count},"delta":{{"type":"{kind}","{field}":'
-        self._head = f"event: content_block_delta\ndata: {delta}"
+        empty = named_event({"type": "content_block_delta", "index": self._count, "delta": delta})
+        self._head = empty.removesuffix(DELTA_END)
         return ended + named_event({"type": "content_block_start", "index": self._count, "content_block": block})
 
     def _delta(self, text: str) -> bytes:
         """Return a delta, at the cost of encoding its text alone."""
-        return f"{self._head}{dumps(text)}}}}}\n\n".encode() if text else b""
+        return self._head + dumps(text).encode() + b"}}\n\n" if text else b""
 
     def _close(self) -> bytes:
         """Return the end of the open block; nothing if there is none."""
@@ -116,23 +123,30 @@ class MessageFormatter(Formatter):
             return b""
         signed = b""
         if self._open == THOUGHT:
-            delta = {"type": "signature_delta", "signature": self._options.signature}
+            delta: Delta = {"type": "signature_delta", "signature": self._options.signature}
             signed = named_event({"type": "content_block_delta", "index": self._count, "delta": delta})
         written = signed + named_event({"type": "content_block_stop", "index": self._count})
         self._open = None
         self._count += 1
         return written
 
-    def result(self) -> Json:
+    def result(self) -> Message:
         """Return the message; see `Formatter`."""
         (gathered,) = self.gathered
         end = self._options.end(self.ends[0], self.parts)
-        blocks = [self._whole(block) for block in gathered.blocks]
-        return self._options.message() | {"content": blocks} | end.delta | end.rest
+        return {
+            **self._options.message(),
+            "content": [self._whole(block) for block in gathered.blocks],
+            **end["delta"],
+            "usage": end["usage"],
+            **cancel_note(self.ends[0]),
+        }
 
-    def _whole(self, block: Block) -> Json:
-        if block.start is not None:
-            call_id = self._options.call_id(block.start.call)
-            return {"type": CALL, "id": call_id, "name": block.start.name, "input": block.content}
-        signed = {"signature": self._options.signature} if block.kind == THOUGHT else {}
-        return {"type": block.kind, block.kind: block.content, **signed}
+    def _whole(self, block: GatheredBlock) -> Block:
+        content, start = block.content, block.start
+        if isinstance(content, RawJson):
+            assert start is not None
+            return {"type": "tool_use", "id": self._options.call_id(start.call), "name": start.name, "input": content}
+        if block.kind == THOUGHT:
+            return {"type": "thinking", "thinking": content, "signature": self._options.signature}
+        return {"type": "text", "text": content}

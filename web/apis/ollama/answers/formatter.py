@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
-from web.apis.ollama.answers.objects import ContextIds, call_object, line, logprobs_of
+from web.apis.ollama.answers.models import NOTHING, ContextIds, call_object, line, logprobs_of
 from web.apis.ollama.errors import error_object
 from web.bodies.json_encoding import RawJson
-from web.generation.answer import TEXT, THOUGHT, Formatter, Gathered
+from web.generation.answer import THOUGHT, Formatter, Gathered
 from web.generation.answer_parts import AnswerParts
 
 if TYPE_CHECKING:
@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Progress
     from runtime.chat.parts import Part
-    from web.apis.ollama.answers.objects import AnswerOptions, Json
+    from web.apis.ollama.answers.models import Answer, AnswerOptions, Beside, ProgressWithIds
     from web.bodies.errors.problem import Problem
 
 CONTENT_TYPE = "application/x-ndjson"
+
+GOES_ON: ProgressWithIds = {"done": False}
 
 
 class AnswerFormatter(Formatter):
@@ -55,48 +57,55 @@ class AnswerFormatter(Formatter):
 
     def pieces(self, event: Progress, parts: Sequence[Part]) -> list[bytes]:
         """Return the lines for an event; see `Formatter`."""
-        shown = [fields for part in parts if (fields := self._fields(part))]
-        if isinstance(event, Token) and event.logprobs is not None:  # in the first line, which may show nothing else
-            first, *rest = shown or [self._options.shape("", None, ())]
-            shown = [first | {"logprobs": [logprobs_of(event, self._options.tokenizer)]}, *rest]
-        return [self._line(fields) for fields in shown]
+        shown = [said for part in parts if (said := self._said(part))]
+        if not isinstance(event, Token) or event.logprobs is None:
+            return [self._line(*said) for said in shown]
+        first, *rest = shown or [("", NOTHING)]  # their line may show nothing else
+        logprobs = [logprobs_of(event, self._options.tokenizer)]
+        head = line(self._options.answer({"logprobs": logprobs, "done": False}, *first))
+        return [head, *(self._line(*said) for said in rest)]
 
-    def _fields(self, part: Part) -> Json | None:
+    def _said(self, part: Part) -> tuple[str, Beside] | None:
         match part:
             case TextPart(text) if text:
-                return self._options.shape(text, None, ())
+                return text, NOTHING
             case ReasoningPart(text):
-                return self._options.shape("", text, ())
+                return "", {"thinking": text}
             case CallStart():
                 self._call = part
             case CallArguments(_, text) if self._call is not None:
-                return self._options.shape("", None, [call_object(self._options.id, self._call, RawJson(text))])
+                return "", {"tool_calls": [call_object(self._options.id, self._call, RawJson(text))]}
         return None
 
     def closing(self) -> bytes:
         """Return the last line, which tells what the answer took."""
-        last = self._options.envelope() | self._options.shape("", None, ()) | self._options.ending(self.ends[0])
-        return line(last if self._context is None else last | {"context": self._context})
+        ending = self._options.ending(self.ends[0])
+        if self._context is not None:
+            ending["context"] = self._context
+        return line(self._options.answer(ending))
 
     def keep_alive(self) -> bytes:
         """Return a line that adds nothing: clients of this API know no comments."""
-        return self._line(self._options.shape("", None, ()))
+        return self._line()
 
     def error(self, problem: Problem) -> bytes:
         """Return an error object in a line; see `Formatter`."""
         return line(error_object(problem))
 
-    def _line(self, fields: Json) -> bytes:
-        return line(self._options.envelope() | fields | {"done": False})
+    def _line(self, content: str = "", beside: Beside = NOTHING) -> bytes:
+        return line(self._options.answer(GOES_ON, content, beside))
 
-    def result(self) -> Json:
+    def result(self) -> Answer:
         """Return the object; see `Formatter`."""
         (gathered,) = self.gathered
-        thought = gathered.content(THOUGHT)
-        calls = [call_object(self._options.id, *call) for call in gathered.calls]
-        fields = self._options.shape(gathered.content(TEXT), thought or None, calls)
-        if self._options.logprobs:
-            fields["logprobs"] = gathered.array("logprobs")
+        progress = self._options.ending(self.ends[0])
         if self._context is not None:
-            fields["context"] = self._context
-        return self._options.envelope() | fields | self._options.ending(self.ends[0])
+            progress = {"context": self._context, **progress}
+        if self._options.logprobs:
+            progress = {"logprobs": gathered.array("logprobs"), **progress}
+        beside: Beside = {}
+        if thought := gathered.content(THOUGHT):
+            beside["thinking"] = thought
+        if calls := [(start, content) for start, content in gathered.calls if isinstance(content, RawJson)]:
+            beside["tool_calls"] = [call_object(self._options.id, *call) for call in calls]
+        return self._options.answer(progress, gathered.text, beside)

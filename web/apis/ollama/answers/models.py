@@ -1,13 +1,33 @@
-"""The objects that Ollama's endpoints answer."""
+"""The objects that Ollama's endpoints answer, and how those of an answer are made: as plain functions of plain data."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NotRequired
+import hashlib
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from web.generation.control.cancel_note import CancelNote
+from actors.core.generation import FinishReason
+from runtime.chat.parts import PlainParser
+from web.bodies.json_encoding import SelfEncoding, iter_json
+from web.bodies.json_types import Long
+from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.logprobs import Alternative, token_logprobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from actors.core.generation import Finished, Token
+    from runtime.chat.parts import CallStart, OutputParser
+    from runtime.text.tokenizer import Tokenizer
+    from web.bodies.json_types import JsonObject
+
+    AnswerShape = Callable[["Beginning", Long[str], "Beside", "ProgressWithIds"], "Answer"]
+    """Shows what the model says as an endpoint does: `message_shape` or `response_shape`."""
 
 
 class Error(TypedDict):
@@ -16,44 +36,47 @@ class Error(TypedDict):
     error: str
 
 
-class Alternative(TypedDict):
-    """A token and its log-probability."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-
-
 class Logprob(Alternative):
-    """The same of a token that was drawn."""
+    """A token that was drawn, its log-probability, and likely others."""
 
-    top_logprobs: NotRequired[list[Alternative] | None]
+    top_logprobs: NotRequired[list[Alternative]]
+
+
+class Beginning(TypedDict):
+    """Fields that all answers begin with."""
+
+    model: str
+    created_at: str
 
 
 class Progress(TypedDict):
     """Fields that all answers have; durations in nanoseconds, and in the last object of a stream alone."""
 
-    model: str
-    created_at: str
     done: bool
-    done_reason: NotRequired[Literal["stop", "length", "cancelled", "load"] | None]
-    total_duration: NotRequired[int | None]
-    load_duration: NotRequired[
-        Annotated[int | None, Field(description="Neither on the prompt nor on the answer: waiting.")]
+    done_reason: NotRequired[Literal["stop", "length", "cancelled", "load"]]
+    total_duration: NotRequired[int]
+    load_duration: NotRequired[Annotated[int, Field(description="Neither on the prompt nor on the answer: waiting.")]]
+    prompt_eval_count: NotRequired[int]
+    prompt_eval_duration: NotRequired[int]
+    eval_count: NotRequired[int]
+    eval_duration: NotRequired[int]
+    logprobs: NotRequired[Long[list[Logprob]]]
+    cede: NotRequired[CancelNote]
+
+
+class ProgressWithIds(Progress):
+    """The same, and the ids with which an answer to a prompt ends."""
+
+    context: NotRequired[
+        Annotated[Long[list[int]], Field(description="The ids of prompt and answer, for the next request.")]
     ]
-    prompt_eval_count: NotRequired[int | None]
-    prompt_eval_duration: NotRequired[int | None]
-    eval_count: NotRequired[int | None]
-    eval_duration: NotRequired[int | None]
-    logprobs: NotRequired[list[Logprob] | None]
-    cede: NotRequired[CancelNote | None]
 
 
 class EmbedAnswer(TypedDict):
     """The vectors of all inputs, in their order; durations in nanoseconds."""
 
     model: str
-    embeddings: list[list[float]]
+    embeddings: list[Long[list[float]]]
     total_duration: int
     load_duration: int
     prompt_eval_count: int
@@ -62,7 +85,7 @@ class EmbedAnswer(TypedDict):
 class OldEmbedAnswer(TypedDict):
     """The vector of the prompt, as it is: it was not divided by its length."""
 
-    embedding: list[float]
+    embedding: Long[list[float]]
 
 
 class CalledFunction(TypedDict):
@@ -70,7 +93,7 @@ class CalledFunction(TypedDict):
 
     index: int
     name: str
-    arguments: dict[str, Any]
+    arguments: Long[dict[str, object]]
 
 
 class ToolCall(TypedDict):
@@ -80,30 +103,33 @@ class ToolCall(TypedDict):
     function: CalledFunction
 
 
-class Message(TypedDict):
+class Beside(TypedDict):
+    """The model's thoughts and calls, or the next part of them."""
+
+    thinking: NotRequired[Long[str]]
+    tool_calls: NotRequired[list[ToolCall]]
+
+
+class Message(Beside):
     """The model's message, or the next part of it."""
 
     role: Literal["assistant"]
-    content: str
-    thinking: NotRequired[str | None]
-    tool_calls: NotRequired[list[ToolCall] | None]
+    content: Long[str]
 
 
-class ChatAnswer(Progress):
+class ChatAnswer(Beginning, Progress):
     """A whole answer, or a line of a stream.  An error that breaks a stream off is an error object."""
 
     message: Message
 
 
-class GenerateAnswer(Progress):
+class GenerateAnswer(Beginning, Beside, ProgressWithIds):
     """A whole answer, or a line of a stream.  An error that breaks a stream off is an error object."""
 
-    response: str
-    thinking: NotRequired[str | None]
-    tool_calls: NotRequired[list[ToolCall] | None]
-    context: NotRequired[
-        Annotated[list[int] | None, Field(description="The ids of prompt and answer, for the next request.")]
-    ]
+    response: Long[str]
+
+
+Answer = ChatAnswer | GenerateAnswer
 
 
 class Details(TypedDict):
@@ -159,7 +185,7 @@ class Show(TypedDict):
     parameters: str
     template: Annotated[str, Field(description="In Jinja.")]
     details: Details
-    model_info: dict[str, Any]
+    model_info: dict[str, str | int]
     capabilities: list[str]
     modified_at: str
 
@@ -168,3 +194,134 @@ class Version(TypedDict):
     """The version of Ollama whose API this is."""
 
     version: str
+
+
+# --- how an answer is made --------------------------------------------------------------------------------------------
+
+NANOSECONDS = 1_000_000  # in a millisecond
+
+DONE_REASONS: dict[FinishReason, Literal["stop", "length", "cancelled"]] = {
+    FinishReason.STOP: "stop",
+    FinishReason.LENGTH: "length",
+    FinishReason.CANCELLED: "cancelled",
+}
+
+NOTHING: Beside = {}
+
+
+def message_shape(begin: Beginning, content: Long[str], beside: Beside, progress: Progress) -> ChatAnswer:
+    """Show it as a message, for `/api/chat`; see `AnswerShape`."""
+    return {**begin, "message": {"role": "assistant", "content": content, **beside}, **progress}
+
+
+def response_shape(begin: Beginning, content: Long[str], beside: Beside, progress: ProgressWithIds) -> GenerateAnswer:
+    """Show it as a text, for `/api/generate`; see `AnswerShape`."""
+    return {**begin, "response": content, **beside, **progress}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """Options of a request for its answer.
+
+    Attributes:
+        id: of the request, of which those of its calls are made.
+        model: the name that the client used.
+        shape: of the endpoint.
+        tokenizer: of the model, for the text of single tokens.
+        parser: makes the parser of the answer's text.
+        logprobs: whether to show log-probabilities.
+        context: the prompt's ids as the inside of a JSON array, where the answer ends with all ids; None where not.
+        clock: seconds since the epoch.
+        started: when the request was understood, by that clock.
+    """
+
+    id: str
+    model: str
+    shape: AnswerShape
+    tokenizer: Tokenizer
+    parser: Callable[[], OutputParser] = PlainParser
+    logprobs: bool = False
+    context: str | None = None
+    clock: Callable[[], float] = time.time
+    started: float = 0.0
+
+    def answer(self, progress: ProgressWithIds, content: Long[str] = "", beside: Beside = NOTHING) -> Answer:
+        """Return an answer, or the next part of it."""
+        begin: Beginning = {"model": self.model, "created_at": timestamp(self.clock())}
+        return self.shape(begin, content, beside, progress)
+
+    def ending(self, finished: Finished) -> ProgressWithIds:
+        """Return the fields of a whole answer's end.
+
+        `load_duration` is the time that was spent on neither the prompt nor the answer: as in Ollama, the wait for the
+        model.
+        """
+        timings = finished.timings
+        prompt, answer = round(timings.prompt_ms * NANOSECONDS), round(timings.predicted_ms * NANOSECONDS)
+        total = max(prompt + answer, round((self.clock() - self.started) * 1000 * NANOSECONDS))
+        ending: ProgressWithIds = {
+            "done": True,
+            "done_reason": DONE_REASONS[finished.reason],
+            "total_duration": total,
+            "load_duration": total - prompt - answer,
+            "prompt_eval_count": finished.prompt_tokens,
+            "prompt_eval_duration": prompt,
+            "eval_count": finished.completion_tokens,
+            "eval_duration": answer,
+        }
+        note = cancel_note(finished)
+        if "cede" in note:
+            ending["cede"] = note["cede"]
+        return ending
+
+
+class ContextIds(SelfEncoding[list[int]]):
+    """The ids of a prompt and of its answer so far, as JSON that is ready to be sent.
+
+    Args:
+        prompt: the prompt's ids, as the inside of an array.
+    """
+
+    def __init__(self, prompt: str) -> None:
+        self._encoded = bytearray(prompt.encode())
+
+    def __len__(self) -> int:
+        """Return the number of bytes that are held."""
+        return len(self._encoded)
+
+    def add(self, token_id: int) -> None:
+        """Add the answer's next token."""
+        self._encoded += f",{token_id}".encode()
+
+    def iter_json(self) -> Iterator[bytes]:
+        """Yield the array."""
+        yield b"["
+        yield bytes(self._encoded)
+        yield b"]"
+
+
+def timestamp(seconds: float) -> str:
+    """Return a time as Ollama writes it (RFC 3339); seconds since the epoch."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def logprobs_of(token: Token, tokenizer: Tokenizer) -> Logprob:
+    """Return the log-probability of a token, and those of its alternatives where some were asked for."""
+    shown: Logprob = {**token_logprobs(token, tokenizer)}
+    if not shown["top_logprobs"]:
+        del shown["top_logprobs"]
+    return shown
+
+
+def call_object(request_id: str, start: CallStart, arguments: Long[dict[str, object]]) -> ToolCall:
+    """Return a call, whose id is made of the request's."""
+    digest = hashlib.blake2b(f"{request_id}/{start.call}".encode(), digest_size=12)
+    return {
+        "id": f"call_{digest.hexdigest()}",
+        "function": {"index": start.call, "name": start.name, "arguments": arguments},
+    }
+
+
+def line(value: JsonObject) -> bytes:
+    """Encode an object as one line of a stream."""
+    return b"".join(iter_json(value)) + b"\n"

@@ -1,8 +1,7 @@
 """Input of a request for a response.
 
-- `schemas`, `items`: the body, and the items of its input
+- `schemas`, `items`: the body, and the items of its input, also as they are stored and listed
 - `conversation_bodies`: the bodies of the routes of stored conversations
-- `stored_items`: items as they are stored and listed
 - `turns`, `tools`: items and tools as parts of a `Conversation`
 - `truncation`: what is dropped of a conversation that is too long
 """

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from web.apis.responses.input.items import InputItem
-from web.apis.responses.input.stored_items import stored_items
+from web.apis.responses.input.items import InputItem, stored_items
 from web.apis.responses.input.turns import turns_of
 from web.bodies.fields import Metadata
 from web.bodies.json_size import check_json_size

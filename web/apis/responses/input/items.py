@@ -1,14 +1,19 @@
-"""The items of a request's input: messages, calls of tools, what these returned, and thoughts."""
+"""The items of a request's input: messages, calls, what tools returned, and thoughts; and how they are stored."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, TypeAdapter
 
 from web.bodies.fields import PARTS, TEXT, Name, Text, text_or_parts
 from web.bodies.strict_model import StrictModel
 from web.process.limits import MAX_PARTS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Json = dict[str, Any]
 
 MAX_ITEMS = 4096
 """Items of an input, and of all that precede it: the chat template is a program that goes through them."""
@@ -154,3 +159,43 @@ AnyItem = (
 
 ITEMS: TypeAdapter[list[AnyItem]] = TypeAdapter(list[InputItem])
 """Validates items that are Python values, as those of stored responses."""
+
+
+# --- as they are stored and listed: contents as lists of parts, each item with an id ----------------------------------
+
+PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "reasoning": "rs",
+}
+
+
+def stored_items(items: Sequence[AnyItem], key: str) -> list[Json]:
+    """Return items as they are stored and listed.
+
+    Args:
+        items: with no references left among them.
+        key: of which the ids are made of those that have none.
+    """
+    return [
+        _stored_item(item, key, number) | ({} if item.id is None else {"id": item.id})
+        for number, item in enumerate(items)
+    ]
+
+
+def _stored_item(item: AnyItem, key: str, number: int) -> Json:
+    fields = {"id": f"{PREFIXES[item.type]}_{key}_i{number}"} | item.model_dump(mode="json", exclude_none=True)
+    fields["type"] = item.type
+    if isinstance(item, MessageItem):
+        if isinstance(item.content, str):
+            kind = {"type": "output_text", "annotations": []} if item.role == "assistant" else {"type": "input_text"}
+            fields["content"] = [kind | {"text": item.content}]
+        fields.setdefault("status", "completed")
+    elif item.type == "reasoning":
+        fields.setdefault("summary", [])
+    else:
+        fields.setdefault("status", "completed")
+    return fields

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import enum
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from runtime.chat.parts import PlainParser
 from web.apis.responses.input.schemas import CustomTool, FunctionTool, NamespaceTool, SchemaFormat
@@ -15,23 +14,14 @@ from web.generation.tiers import priority_of, tier_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from actors.core.generation import GenerationRequest
     from runtime.chat.parts import OutputParser
     from runtime.text.tokenizer import Tokenizer
+    from web.apis.responses.answers import AnyItem, AskedFields, Called, Failure, Response, Status, Usage
     from web.apis.responses.input.schemas import AnyTool, ResponseBody
     from web.bodies.errors.problem import Problem
 
 Json = dict[str, Any]
-
-
-class Status(enum.StrEnum):
-    """Status of a response in its life, in OpenAI's words."""
-
-    QUEUED = "queued"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    INCOMPLETE = "incomplete"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +32,27 @@ class Ending:
         status: one of the last four.
         error: of a failed one.
         reason: of an incomplete one, in OpenAI's words.
-        told: the field for which OpenAI has no word, if there is one.
+        cancel_note: the field for which OpenAI has no word, if there is one.
         at: when; seconds since the epoch.
     """
 
     status: Status
-    error: Json | None = None
-    reason: str | None = None
+    error: Failure | None = None
+    reason: Literal["max_output_tokens"] | None = None
     cancel_note: Noted = field(default_factory=Noted)
     at: int = field(default_factory=lambda: int(time.time()))
 
     @property
     def event(self) -> str:
         """The type of the last event; there is none of its own for a response that was cancelled."""
-        named = Status.INCOMPLETE if self.status is Status.CANCELLED else self.status
+        named = "incomplete" if self.status == "cancelled" else self.status
         return f"response.{named}"
 
 
 def failure(problem: Problem) -> Ending:
     """Return the ending of a response that met an error; OpenAI's clients know a fixed set of codes."""
     code = "rate_limit_exceeded" if problem.status == 429 else "server_error"
-    return Ending(Status.FAILED, {"code": code, "message": problem.message})
+    return Ending("failed", {"code": code, "message": problem.message})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +74,7 @@ class ResponseOptions:
     """
 
     id: str
-    asked: Json
+    asked: AskedFields
     tokenizer: Tokenizer
     parser: Callable[[], OutputParser] = PlainParser
     custom: frozenset[str] = field(default_factory=frozenset)
@@ -95,51 +85,48 @@ class ResponseOptions:
     previous: str | None = None
     input: Sequence[Json] = ()
 
-    def called(self, name: str) -> Json:
+    def called(self, call_id: str, name: str) -> Called:
         """Return the fields by which a call says what is called, of the tool's name for the model."""
         if name not in self.apart:
-            return {"name": name}
+            return {"call_id": call_id, "name": name}
         namespace, own = self.apart[name]
-        return {"namespace": namespace, "name": own}
+        return {"call_id": call_id, "namespace": namespace, "name": own}
 
     @property
     def key(self) -> str:
         """The part of the response's id that the ids of its items share."""
         return self.id.partition("_")[2]
 
-    def envelope(self, output: object = (), usage: Json | None = None, ending: Ending | None = None) -> Json:
+    def envelope(self, output: list[AnyItem], usage: Usage | None = None, ending: Ending | None = None) -> Response:
         """Return the response object.
 
         Args:
-            output: items; a value that `web.bodies.json_encoding.iter_json` takes.
+            output: items, whose long parts may be `SelfEncoding`.
             usage: once it is known.
             ending: of a response that has ended.
         """
-        status = Status.IN_PROGRESS if ending is None else ending.status
-        incomplete = None if ending is None or ending.reason is None else {"reason": ending.reason}
-        nothing_added = ending is not None and ending.status in (Status.FAILED, Status.CANCELLED)
-        completed = {"completed_at": ending.at} if ending is not None and ending.status is Status.COMPLETED else {}
-        return (
-            self.asked
-            | {
-                "status": status.value,
-                "error": None if ending is None else ending.error,
-                "incomplete_details": incomplete,
-                "output": output,
-                "usage": usage,
-            }
-            | completed
-            | dict(ending.cancel_note if ending is not None else {})
-            | ({"conversation": None} if nothing_added else {})
-        )
+        incomplete = None if ending is None else ending.reason
+        response: Response = {
+            **self.asked,
+            "status": "in_progress" if ending is None else ending.status,
+            "error": None if ending is None else ending.error,
+            "incomplete_details": None if incomplete is None else {"reason": incomplete},
+            "output": output,
+            "usage": usage,
+            **(Noted() if ending is None else ending.cancel_note),
+        }
+        if ending is not None and ending.status == "completed":
+            response["completed_at"] = ending.at
+        elif ending is not None and ending.status in ("failed", "cancelled"):  # nothing was added
+            response["conversation"] = None
+        return response
 
 
-def asked_fields(body: ResponseBody, id: str, model: str, *, store: bool) -> Json:
-    """Return the fields of a response that say what was asked."""
+def asked_fields(body: ResponseBody, request: GenerationRequest, model: str, *, store: bool) -> AskedFields:
+    """Return the fields of a response that say what was asked, and how tokens are drawn, which a body need not say."""
     text = body.text
-    reasoning = body.reasoning
     return {
-        "id": id,
+        "id": request.id,
         "object": "response",
         "created_at": int(time.time()),
         "background": bool(body.background),
@@ -153,16 +140,16 @@ def asked_fields(body: ResponseBody, id: str, model: str, *, store: bool) -> Jso
         "parallel_tool_calls": body.parallel_tool_calls is not False,
         "previous_response_id": body.previous_response_id,
         "prompt_cache_key": body.prompt_cache_key,
-        "reasoning": {"effort": reasoning and reasoning.effort, "summary": None},
+        "reasoning": {"effort": None if body.reasoning is None else body.reasoning.effort, "summary": None},
         "safety_identifier": body.safety_identifier,
         "service_tier": tier_of(priority_of(body.priority, body.service_tier)),
         "store": store,
-        "temperature": body.temperature,
+        "temperature": request.sampling.temperature,
         "text": {"format": _format(body), "verbosity": (text and text.verbosity) or "medium"},
         "tool_choice": _plain(body.tool_choice) or "auto",
         "tools": _tools(body.tools or []),
         "top_logprobs": body.top_logprobs or 0,
-        "top_p": body.top_p,
+        "top_p": request.sampling.top_p,
         "truncation": body.truncation or "disabled",
         "user": body.user,
     }

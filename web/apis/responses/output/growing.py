@@ -5,12 +5,14 @@ The events of a response repeat its texts: whole, in an item, and in the respons
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from web.bodies.json_encoding import SelfEncoding, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+T = TypeVar("T")
 
 BLOCK = 4096
 """Characters of JSON that are yielded at a time, about."""
@@ -39,7 +41,7 @@ class _Blocks:
             yield "".join(self._rest)
 
 
-class GrowingText(SelfEncoding):
+class GrowingText(SelfEncoding[str]):
     """A string.  Its length is its number of characters."""
 
     def __init__(self) -> None:
@@ -65,7 +67,7 @@ class GrowingText(SelfEncoding):
         yield b'"'
 
 
-class GrowingArray(SelfEncoding):
+class GrowingArray(SelfEncoding[list[T]]):
     """An array of small values, which are encoded as they come.  Its length is the bytes that they take."""
 
     def __init__(self) -> None:
@@ -75,7 +77,7 @@ class GrowingArray(SelfEncoding):
         """Return the number of bytes that the elements take."""
         return self._blocks.length
 
-    def add(self, element: object) -> None:
+    def add(self, element: T) -> None:
         """Add an element at the end."""
         self._blocks.add(("," if self._blocks.length else "") + dumps(element))
 

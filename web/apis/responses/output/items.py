@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from web.apis.responses.output.growing import GrowingArray, GrowingText
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-Json = dict[str, Any]
+    from web.apis.responses.answers import AnyItem, Called, ItemEvent, Part
+    from web.bodies.json_types import Long
+    from web.generation.logprobs import TokenLogprobs
 
 IN_PROGRESS = "in_progress"
 
@@ -35,51 +37,52 @@ class OutputItem(ABC):
         return len(self.text)
 
     @abstractmethod
-    def value(self, status: str) -> Json:
+    def value(self, status: str) -> AnyItem:
         """Return the item as JSON, whose long parts are `SelfEncoding`."""
 
-    def opening(self) -> Iterator[Json]:
+    def opening(self) -> Iterator[ItemEvent]:
         """Yield the events with which its content begins."""
         yield from ()
 
-    def delta(self, text: str, logprobs: Sequence[Json] = ()) -> Json:
+    @abstractmethod
+    def delta(self, text: str, logprobs: Sequence[TokenLogprobs] = ()) -> ItemEvent:
         """Add a text, and return the event that tells it."""
-        self.text.add(text)
-        return {"type": f"response.{self.event}.delta", **self._place(), "delta": text}
 
     @abstractmethod
-    def closing(self) -> Iterator[Json]:
+    def closing(self) -> Iterator[ItemEvent]:
         """Yield the events with which its content ends."""
-
-    def _place(self) -> Json:
-        return {"item_id": self.id}
 
 
 class SaidOutput(OutputItem):
     """An item with one part, which the model said or thought."""
 
-    def _place(self) -> Json:
-        return {"item_id": self.id, "content_index": 0}
-
-    def opening(self) -> Iterator[Json]:
+    def opening(self) -> Iterator[ItemEvent]:
         """Yield the beginning of its one part; see `OutputItem`."""
-        yield {"type": "response.content_part.added", **self._place(), "part": self._part()}
+        yield self._of_part("added")
 
-    def closing(self) -> Iterator[Json]:
+    def delta(self, text: str, logprobs: Sequence[TokenLogprobs] = ()) -> ItemEvent:
+        """Add a text; see `OutputItem`."""
+        self.text.add(text)
+        return {"type": f"response.{self.event}.delta", "item_id": self.id, "content_index": 0, "delta": text}
+
+    def closing(self) -> Iterator[ItemEvent]:
         """Yield the whole text, and the whole part; see `OutputItem`."""
-        yield {"type": f"response.{self.event}.done", **self._place(), "text": self.text} | self._beside()
-        yield {"type": "response.content_part.done", **self._place(), "part": self._part()}
+        yield self._whole()
+        yield self._of_part("done")
 
-    def _content(self, status: str) -> list[Json]:
+    def _whole(self) -> ItemEvent:
+        return {"type": f"response.{self.event}.done", "item_id": self.id, "content_index": 0, "text": self.text}
+
+    def _of_part(self, happened: str) -> ItemEvent:
+        kind = f"response.content_part.{happened}"
+        return {"type": kind, "item_id": self.id, "content_index": 0, "part": self._part()}
+
+    def _content(self, status: str) -> list[Part]:
         return [self._part()] if status != IN_PROGRESS else []
 
     @abstractmethod
-    def _part(self) -> Json:
+    def _part(self) -> Part:
         """Return its one part."""
-
-    def _beside(self) -> Json:
-        """Return what is told beside its whole text."""
-        return {}
 
 
 class MessageOutput(SaidOutput):
@@ -89,30 +92,30 @@ class MessageOutput(SaidOutput):
 
     def __init__(self, id: str, *, logprobs: bool) -> None:
         super().__init__(id)
-        self._logprobs = GrowingArray()
+        self._logprobs: GrowingArray[TokenLogprobs] = GrowingArray()
         self._shows_logprobs = logprobs
 
     def __len__(self) -> int:
         """Return the bytes that are held for it, about."""
         return len(self.text) + len(self._logprobs)
 
-    def value(self, status: str) -> Json:
+    def value(self, status: str) -> AnyItem:
         """Return the item; see `OutputItem`."""
         content = self._content(status)
         return {"id": self.id, "type": "message", "role": "assistant", "status": status, "content": content}
 
-    def delta(self, text: str, logprobs: Sequence[Json] = ()) -> Json:
+    def delta(self, text: str, logprobs: Sequence[TokenLogprobs] = ()) -> ItemEvent:
         """Add a text; see `OutputItem`."""
         for logprob in logprobs:
             self._logprobs.add(logprob)
         return super().delta(text) | {"logprobs": list(logprobs)}
 
-    def _part(self) -> Json:
-        logprobs: object = self._logprobs if self._shows_logprobs else []
+    def _part(self) -> Part:
+        logprobs: Long[list[TokenLogprobs]] = self._logprobs if self._shows_logprobs else []
         return {"type": "output_text", "text": self.text, "annotations": [], "logprobs": logprobs}
 
-    def _beside(self) -> Json:
-        return {"logprobs": self._logprobs}
+    def _whole(self) -> ItemEvent:
+        return super()._whole() | {"logprobs": self._logprobs}
 
 
 class ReasoningOutput(SaidOutput):
@@ -120,12 +123,12 @@ class ReasoningOutput(SaidOutput):
 
     event = "reasoning_text"
 
-    def value(self, status: str) -> Json:
+    def value(self, status: str) -> AnyItem:
         """Return the item; see `OutputItem`."""
         content = self._content(status)
         return {"id": self.id, "type": "reasoning", "status": status, "summary": [], "content": content}
 
-    def _part(self) -> Json:
+    def _part(self) -> Part:
         return {"type": "reasoning_text", "text": self.text}
 
 
@@ -134,34 +137,43 @@ class CallOutput(OutputItem):
 
     Args:
         id: of the item.
-        call_id: of the call.
-        called: the fields that say what is called.
+        called: the tool, and the id of the call.
     """
 
-    type: ClassVar[str]
-    field: ClassVar[str]
-
-    def __init__(self, id: str, call_id: str, called: Json) -> None:
+    def __init__(self, id: str, called: Called) -> None:
         super().__init__(id)
-        self._call = {"call_id": call_id, **called}
+        self._called = called
 
-    def value(self, status: str) -> Json:
-        """Return the item; see `OutputItem`."""
-        return {"id": self.id, "type": self.type, "status": status, **self._call, self.field: self.text}
-
-    def closing(self) -> Iterator[Json]:
-        """Yield the whole arguments, or input; see `OutputItem`."""
-        name = {"name": self._call["name"]} if self.type == FunctionCallOutput.type else {}
-        yield {"type": f"response.{self.event}.done", "item_id": self.id, **name, self.field: self.text}
+    def delta(self, text: str, logprobs: Sequence[TokenLogprobs] = ()) -> ItemEvent:
+        """Add a text; see `OutputItem`."""
+        self.text.add(text)
+        return {"type": f"response.{self.event}.delta", "item_id": self.id, "delta": text}
 
 
 class FunctionCallOutput(CallOutput):
     """A call of a function."""
 
-    event, type, field = "function_call_arguments", "function_call", "arguments"
+    event = "function_call_arguments"
+
+    def value(self, status: str) -> AnyItem:
+        """Return the item; see `OutputItem`."""
+        return {"id": self.id, "type": "function_call", "status": status, **self._called, "arguments": self.text}
+
+    def closing(self) -> Iterator[ItemEvent]:
+        """Yield the whole arguments; see `OutputItem`."""
+        name = self._called["name"]
+        yield {"type": f"response.{self.event}.done", "item_id": self.id, "name": name, "arguments": self.text}
 
 
 class CustomCallOutput(CallOutput):
     """A call of a custom tool, whose input is a text."""
 
-    event, type, field = "custom_tool_call_input", "custom_tool_call", "input"
+    event = "custom_tool_call_input"
+
+    def value(self, status: str) -> AnyItem:
+        """Return the item; see `OutputItem`."""
+        return {"id": self.id, "type": "custom_tool_call", "status": status, **self._called, "input": self.text}
+
+    def closing(self) -> Iterator[ItemEvent]:
+        """Yield the whole input; see `OutputItem`."""
+        yield {"type": f"response.{self.event}.done", "item_id": self.id, "input": self.text}

@@ -7,23 +7,25 @@ import logging
 import re
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound, RequestError
 from web.apis.responses.conversion import NOTHING, History, references
 from web.apis.responses.input.items import MAX_ITEMS
-from web.apis.responses.output.envelope import Status
 from web.apis.responses.stored.conversations import ConversationNotFound
 from web.bodies.json_encoding import dumps
 from web.bodies.json_response import encode_json
+from web.storage.items import encoded
 from web.storage.objects import ItemNotFound, Kind, StoredObject
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from web.apis.responses.answers import AnyItem, Failure, Response
     from web.apis.responses.input.schemas import PromptBody
     from web.apis.responses.output.envelope import ResponseOptions
+    from web.apis.responses.stored.conversations import ConversationLease
     from web.bodies.query import PageAsked
     from web.generation.asked import Asked
     from web.storage.objects import Item, ItemPage
@@ -31,12 +33,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("cede.web")
 
-Json = dict[str, Any]
-
 ITEM_ID = re.compile(r"[a-z]+_(?P<key>[0-9a-f]{32})_i?[0-9]{1,6}")
 """An id that cede gave to an item; it names the response that the item was stored with."""
 
-INTERRUPTED = {"code": "server_error", "message": "The server ended while this response was being made."}
+INTERRUPTED: Failure = {"code": "server_error", "message": "The server ended while this response was being made."}
 
 
 class ResponseNotFound(NotFound):
@@ -61,7 +61,7 @@ class Archive:
     async def save(
         self,
         parsed: Asked[ResponseOptions],
-        response: Json,
+        response: Response,
         given: Sequence[Item],
         made: Sequence[Item] = (),
         *,
@@ -160,10 +160,40 @@ class Archive:
         """Say of the responses that another process was making when it ended that they have failed."""
         try:
             for stored in await self._store.live(Kind.RESPONSE):
-                failed = json.loads(stored.body) | {"status": Status.FAILED.value, "error": INTERRUPTED}
-                await self._store.end(replace(stored, body=dumps(failed).encode(), live=False))
+                response: Response = json.loads(stored.body)
+                failed = dumps(response | {"status": "failed", "error": INTERRUPTED})
+                await self._store.end(replace(stored, body=failed.encode(), live=False))
         except StoreFailed:
             logger.warning("responses that another process has left unfinished stay so until the next start")
+
+
+async def store_ended(
+    archive: Archive | None, parsed: Asked[ResponseOptions], turn: ConversationLease | None, response: Response
+) -> Response:
+    """Add a response that has ended to its conversation, store it, and return it as it came out.
+
+    Args:
+        archive: where it is stored; None where nothing is.
+        parsed: the request that it answers.
+        turn: of its conversation; None where it has none.
+        response: the response object; its `conversation` is null if it was cancelled or has failed.
+    """
+    given, made = await encoded(parsed.options.input), await encoded(_without_logprobs(response["output"]))
+    if turn is not None and response["conversation"] is not None and not await turn.append([*given, *made]):
+        response = response | {"conversation": None}
+    if parsed.options.store and not (archive is not None and await archive.save(parsed, response, given, made)):
+        response = response | {"store": False}
+    return response
+
+
+def _without_logprobs(output: Sequence[AnyItem]) -> list[AnyItem]:
+    """Return items of an output as what continues it reads them: log-probabilities may be megabytes."""
+    return [
+        item | {"content": [part | {"logprobs": []} if "logprobs" in part else part for part in item["content"]]}
+        if item["type"] == "message"
+        else item
+        for item in output
+    ]
 
 
 def no_history(body: PromptBody) -> History:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import trio
 
 from actors.core.generation import Failed
-from web.apis.responses.output.envelope import Ending, Status, failure
-from web.apis.responses.output.events import ResponseEvents
-from web.apis.responses.output.formatter import frame
-from web.apis.responses.stored.ending import store_ended
+from web.apis.responses.output.envelope import Ending, failure
+from web.apis.responses.output.events import ResponseEvents, frame
+from web.apis.responses.stored.archive import store_ended
 from web.bodies.errors.problem import INTERNAL, Problem
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS
 from web.storage.items import encoded
@@ -19,19 +19,21 @@ from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from contextlib import ExitStack
 
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
+    from web.apis.responses.answers import Event, Response
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.stored.archive import Archive
     from web.apis.responses.stored.conversations import ConversationLease
     from web.generation.asked import Asked
     from web.storage.detached.disconnects import Followed
     from web.storage.detached.event_log import EventLog
+    from web.storage.detached.run import Run
+    from web.storage.detached.runs import Runs
 
 logger = logging.getLogger("cede.web")
-
-Json = dict[str, Any]
 
 
 class Making:
@@ -44,7 +46,7 @@ class Making:
         turn: of its conversation; None where it has none.
 
     Attributes:
-        begun: the response object as it was when it was admitted.
+        begun: the response object as it was when it was admitted; None before.
     """
 
     streamed = True
@@ -63,7 +65,7 @@ class Making:
         self._keep_alive = keep_alive
         self._turn = turn
         self._events = ResponseEvents(parsed.options)
-        self.begun: Json = {}
+        self.begun: Response | None = None
 
     async def begin(self, log: EventLog) -> CedeError | None:
         """Tell that the request is admitted; one in the background is stored as one that has begun."""
@@ -101,17 +103,52 @@ class Making:
 
     async def end(self, log: EventLog) -> None:
         """Store the response, however it ended, and then tell its end."""
-        self._events.fail(Ending(Status.CANCELLED))  # without effect on one that has ended
-        self._events.outcome = await self._store_end()
-        _tell(log, self._events.last())
-
-    async def _store_end(self) -> Json:
+        self._events.fail(Ending("cancelled"))  # without effect on one that has ended
         try:
-            return await store_ended(self._archive, self._parsed, self._events.response(), self._turn)
+            stored = await store_ended(self._archive, self._parsed, self._turn, self._events.response())
+            self._events.came_out(stored)
         except Exception as error:  # it would end all others, and the server
             logger.error("%s could not be stored", self._parsed.request.id, exc_info=error)
-            return {"store": False}
+            self._events.stored = False
+        _tell(log, self._events.last())
 
 
-def _tell(log: EventLog, event: Json) -> None:
+def _tell(log: EventLog, event: Event) -> None:
     log.append(b"".join(frame(event)))
+
+
+class BackgroundResponses:
+    """Begins responses in the background; `runs` has them from then on.
+
+    Args:
+        runs: their owner.
+        archive: where they are stored, from their admission on.
+        keep_alive: seconds of silence after which a stream says that it is alive.
+
+    Attributes:
+        runs: the same.
+    """
+
+    def __init__(self, runs: Runs, archive: Archive, keep_alive: float) -> None:
+        self.runs = runs
+        self._archive = archive
+        self._keep_alive = keep_alive
+
+    async def start(
+        self, parsed: Asked[ResponseOptions], place: ExitStack, turn: ConversationLease | None = None
+    ) -> tuple[Run, Response]:
+        """Begin a response, and return it, and the response object, once it is admitted and stored.
+
+        Args:
+            parsed: the request, as its client may ask it.
+            place: what the client's key has in use for it.  If the response begins, this is emptied, and what was in
+                it is left when the response has ended.
+            turn: of its conversation, which is to be in `place`, too; None where it has none.
+
+        Raises:
+            CedeError: it is refused, or cannot be stored.
+        """
+        making = Making(parsed, self._archive, self._keep_alive, turn)
+        run = await self.runs.start(replace(parsed.request, timeout=self.runs.bounds.timeout), making, place)
+        assert making.begun is not None
+        return run, making.begun

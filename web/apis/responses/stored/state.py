@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from web.apis.responses.stored.archive import Archive
-from web.apis.responses.stored.background import BackgroundResponses
 from web.apis.responses.stored.conversations import StoredConversations
+from web.apis.responses.stored.making import BackgroundResponses
 from web.storage.detached.runs import RunBounds, Runs, open_runs
 from web.storage.objects import Bounds
 from web.storage.store import ObjectStore, open_store

@@ -54,7 +54,7 @@ def test_log_probabilities() -> None:
 def test_without_messages_the_model_is_only_asked_for(messages: object) -> None:
     asked = parse_chat(json.dumps({"model": "m", "messages": messages}).encode(), model())
     assert isinstance(asked, LoadRequest)
-    answer = asked.answer()
+    answer = dict(asked.answer())
     assert (answer["model"], answer["done"], answer["done_reason"]) == ("m", True, "load")
     assert answer["message"] == {"role": "assistant", "content": ""}
 

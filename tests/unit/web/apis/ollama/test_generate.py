@@ -106,4 +106,4 @@ def test_without_a_prompt_the_model_is_only_asked_for() -> None:
     asked = parse_generate(b'{"model": "m", "stream": false}', model())
     assert isinstance(asked, LoadRequest)
     assert not asked.stream
-    assert asked.answer()["response"] == ""
+    assert dict(asked.answer())["response"] == ""

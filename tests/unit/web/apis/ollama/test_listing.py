@@ -11,7 +11,7 @@ from runtime.chat.template import ChatTemplate
 from runtime.errors import NotFound
 from runtime.loading.facts import ModelFacts
 from tests.fakes.engine import TEMPLATE, model
-from web.apis.ollama.listing import capabilities, check_name, full_name, parameter_size, process, show, tag
+from web.apis.ollama.listing import capabilities, check_name, full_name, parameter_size, processes, show, tags
 
 FACTS = ModelFacts("qwen3", "gguf", "Q4_K", 596_049_920, 400_000_000, 28, 16, 8, 1024, 40_960, "ab" * 32)
 
@@ -30,7 +30,7 @@ def test_a_name_is_known_with_and_without_its_tag() -> None:
 
 
 def test_the_lists_say_what_the_files_are() -> None:
-    entry = tag(model(facts=FACTS))
+    (entry,) = tags(model(facts=FACTS))["models"]
     assert (entry["size"], entry["digest"]) == (FACTS.num_bytes, FACTS.fingerprint)
     assert entry["details"] == {
         "parent_model": "",
@@ -43,7 +43,7 @@ def test_the_lists_say_what_the_files_are() -> None:
 
 
 def test_a_loaded_model_never_expires() -> None:
-    entry = process(model(facts=FACTS, context_length=4096))
+    (entry,) = processes(model(facts=FACTS, context_length=4096))["models"]
     assert entry["context_length"] == 4096
     assert datetime.fromisoformat(entry["expires_at"]).year > 2300
 

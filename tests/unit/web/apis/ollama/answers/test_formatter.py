@@ -11,7 +11,7 @@ from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import finished, say, token
 from tests.unit.web.apis.ollama.answers.parsers import options
 from web.apis.ollama.answers.formatter import AnswerFormatter
-from web.apis.ollama.answers.objects import response_shape
+from web.apis.ollama.answers.models import response_shape
 
 if TYPE_CHECKING:
     from actors.core.generation import Event

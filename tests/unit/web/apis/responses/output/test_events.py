@@ -16,7 +16,7 @@ from runtime.errors import QueueFull, StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import fill, finished, say, token
 from tests.unit.web.apis.responses.asking import Json, as_json, ask, check_stream, read_events, rebuilt
-from web.apis.responses.output.formatter import ResponseFormatter
+from web.apis.responses.output.events import ResponseFormatter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ from runtime.errors import QueueFull, ShuttingDown, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, say, token
 from tests.unit.web.apis.responses.asking import ask, check_stream, read_events
 from web.apis.responses.stored.archive import Archive, ResponseNotFound
-from web.apis.responses.stored.background import BackgroundResponses
+from web.apis.responses.stored.making import BackgroundResponses
 from web.bodies.query import PageAsked
 from web.storage.detached.runs import KEPT_SECONDS, RunBounds, RunsFull, open_runs
 from web.storage.items import encoded

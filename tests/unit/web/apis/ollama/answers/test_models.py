@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 from runtime.chat.parts import CallStart
-from web.apis.ollama.answers.objects import ContextIds, call_object, message_shape, response_shape, timestamp
+from web.apis.ollama.answers.models import ContextIds, call_object, message_shape, response_shape, timestamp
 from web.bodies.json_encoding import RawJson, iter_json
+
+if TYPE_CHECKING:
+    from web.apis.ollama.answers.models import Beginning, Beside
 
 
 def test_the_ids_of_a_prompt_and_its_answer() -> None:
@@ -23,11 +27,14 @@ def test_times_are_written_with_microseconds_and_in_utc() -> None:
 
 
 def test_the_endpoints_show_the_same_in_shapes_of_their_own() -> None:
-    assert message_shape("a", "b", [{}]) == {
-        "message": {"role": "assistant", "content": "a", "thinking": "b", "tool_calls": [{}]}
-    }
-    assert response_shape("a", "b", [{}]) == {"response": "a", "thinking": "b", "tool_calls": [{}]}
-    assert response_shape("", None, ()) == {"response": ""}
+    begin: Beginning = {"model": "m", "created_at": "now"}
+    beside: Beside = {"thinking": "b", "tool_calls": []}
+    around = {"model": "m", "created_at": "now", "done": False}
+    message = {"role": "assistant", "content": "a", "thinking": "b", "tool_calls": []}
+    assert message_shape(begin, "a", beside, {"done": False}) == around | {"message": message}
+    shown = {"response": "a", "thinking": "b", "tool_calls": []}
+    assert response_shape(begin, "a", beside, {"done": False}) == around | shown
+    assert response_shape(begin, "", {}, {"done": False}) == around | {"response": ""}
 
 
 def test_each_call_is_an_object_with_an_id_of_its_own() -> None:

@@ -11,7 +11,7 @@ from actors.core.receipts import CancelReason
 from runtime.chat.parts import Part, ReasoningPart, TextPart
 from tests.fakes.engine import finished
 from tests.unit.web.apis.anthropic.answers.scripts import CALL, Parts, events, options, streamed, whole
-from web.apis.anthropic.answers.message import MessageParts
+from web.apis.anthropic.answers.objects import MessageParts
 
 SAID: Parts = [[TextPart("a")], []]
 STOPPED = replace(finished(), stop_string="###")
