@@ -7,5 +7,5 @@ The prompt is `web.generation.infill`'s, as for the `suffix` of other APIs.
 - `parse`: `parse_infill`, the body of `/infill` as a request
 - `answers`: its answers, in a stream or whole
 - `fim`: `parse_fim`, the body of `/v1/fim/completions` as a request, which is answered as a chat
-- `routes`: `add_routes`; `operations`, `objects`: what is taken and answered, for the OpenAPI document
+- `routes`: `add_routes`; `objects`: what is answered
 """
