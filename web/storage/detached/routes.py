@@ -25,6 +25,20 @@ LAST_EVENT = "Last-Event-ID"
 MAX_WAIT = 60
 """Seconds for which a client may wait for an answer in one request."""
 
+KNOWN = (
+    Parameter(
+        "after",
+        "The number of the last event that the client knows; -1 for none, as without it.",
+        {"type": "integer", "minimum": -1, "maximum": 10**9},
+    ),
+    Parameter(LAST_EVENT, "The same, as browsers say it; it counts before `after`.", place="header"),
+)
+WAIT = Parameter(
+    "wait",
+    "Wait for the answer, at most so many seconds.",
+    {"type": "integer", "minimum": 0, "maximum": MAX_WAIT},
+)
+
 
 def add_routes(api: Api, engine: Engine, runs: Runs | None, write_bytes: int) -> None:
     """Add the routes to an API.
@@ -53,14 +67,7 @@ def add_routes(api: Api, engine: Engine, runs: Runs | None, write_bytes: int) ->
             204: Reply("The client knows all of it, and nothing follows."),
         },
         LISTS | {404},
-        parameters=(
-            Parameter(
-                "after",
-                "The number of the last event that the client knows; -1 for none, as without it.",
-                {"type": "integer", "minimum": -1, "maximum": 10**9},
-            ),
-            Parameter(LAST_EVENT, "The same, as browsers say it; it counts before `after`.", place="header"),
-        ),
+        parameters=KNOWN,
     )
     async def attach_to_request(request_id: str) -> Response:
         """Attach to the stream of a request that outlives its clients, from any of its events on."""
@@ -80,13 +87,7 @@ def add_routes(api: Api, engine: Engine, runs: Runs | None, write_bytes: int) ->
             202: Reply.json(Unfinished, "It is not there yet."),
         },
         LISTS | {404, 429, 504},
-        parameters=(
-            Parameter(
-                "wait",
-                "Wait for the answer, at most so many seconds.",
-                {"type": "integer", "minimum": 0, "maximum": MAX_WAIT},
-            ),
-        ),
+        parameters=(WAIT,),
     )
     async def get_request_result(request_id: str) -> Response:
         """Get the answer of a request that outlives its client and was asked without `stream`."""
