@@ -9,8 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
 
 from web.observability.page.files import INDEX, SiteFiles
-from web.observability.page.operations import FILES, ROOT
-from web.observability.page.routes import POLICY
+from web.observability.page.routes import FILES, POLICY, ROOT
 
 if TYPE_CHECKING:
     from types import TracebackType

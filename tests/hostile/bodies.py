@@ -13,11 +13,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tests.fakes.operations import OPERATIONS
 from tests.hostile.fitting import Fitting, words
 from tests.hostile.values import MODEST, OBJECTS, SPOILERS, STRINGS, Json, anything, copied, written
 from web.generation.openai_format.schemas import HINTS, UNSUPPORTED
 from web.process.limits import MAX_UNKNOWN_FIELDS
-from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from web.openapi.operations import Operation
 
-OPERATIONS = tuple(operation for api in APIS for operation in api.operations)
 WITH_BODY = {operation.path: operation for operation in OPERATIONS if operation.body is not None}
 FITTINGS = {
     path: Fitting(operation.body.model_json_schema()) for path, operation in WITH_BODY.items() if operation.body

@@ -12,7 +12,8 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tests.hostile.bodies import OPERATIONS, filled
+from tests.fakes.operations import OPERATIONS
+from tests.hostile.bodies import filled
 from tests.hostile.frames import PREFACE, draw_frames
 from tests.hostile.values import STRINGS
 

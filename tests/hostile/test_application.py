@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.fakes.operations import OPERATIONS
 from tests.hostile.application import Answers, open_application
-from tests.hostile.bodies import OPERATIONS, draw_body, filled
+from tests.hostile.bodies import draw_body, filled
 from tests.hostile.drawn import ask_drawn
 from tests.hostile.visits import draw_visit
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
-from web.serving.app import OPEN
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -64,5 +64,5 @@ async def test_a_key_that_is_none_is_a_401_on_every_route(autojump_clock: MockCl
                         continue
                     asked = filled(operation.path)
                     answer = await application.ask(operation.method.upper(), asked, b"{}", ((name, value),))
-                    if not OPEN.fullmatch(operation.path):
+                    if not operation.open:
                         assert answer.status == 401, (operation, name, value)

@@ -7,7 +7,8 @@ from collections import Counter
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from tests.hostile.bodies import FITTINGS, KINDS, OPERATIONS, WITH_BODY, HostileBody, draw_body, swapped
+from tests.fakes.operations import OPERATIONS
+from tests.hostile.bodies import FITTINGS, KINDS, WITH_BODY, HostileBody, draw_body, swapped
 from tests.hostile.fitting import TELLING
 from tests.hostile.large import large_bodies
 from tests.hostile.requests import draw_request

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from tests.hostile.bodies import OPERATIONS, draw_body_of
+from tests.fakes.operations import OPERATIONS
+from tests.hostile.bodies import draw_body_of
 from tests.hostile.values import NUMBERS, STRINGS, Json, written
 
 if TYPE_CHECKING:

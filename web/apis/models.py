@@ -16,7 +16,7 @@ from runtime.errors import NotFound
 from web.bodies.json_response import json_response
 from web.generation.openai_format.errors import Error
 from web.http.asgi import current_request
-from web.openapi.operations import ANY_ROUTE, Api, Operation, Parameter, Reply
+from web.openapi.operations import Api, Parameter, Reply
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
@@ -47,31 +47,6 @@ ASKS_ANTHROPIC = Parameter(
     anthropic.VERSION_HEADER, "Where it is sent, the answer has Anthropic's shape, else OpenAI's.", place="header"
 )
 
-SERVED_MODEL = Api(
-    "Models",
-    "The served model, for clients of OpenAI's API and of Anthropic's.",
-    AnyError,
-    (
-        Operation(
-            "get",
-            MODELS,
-            "list_models",
-            "The served model, its context, and what requests sample by that do not say",
-            {200: Reply.json(AnyModelList)},
-            parameters=(ASKS_ANTHROPIC,),
-        ),
-        Operation(
-            "get",
-            f"{MODELS}/{{name}}",
-            "get_model",
-            "The served model, by its name",
-            {200: Reply.json(AnyModel)},
-            parameters=(Parameter("name", "It may hold slashes.", place="path"), ASKS_ANTHROPIC),
-            errors=ANY_ROUTE | {404},
-        ),
-    ),
-)
-
 
 def add_routes(app: ScopedApp, engine: Engine) -> None:
     """Add the list of models, and the model by its name.
@@ -80,13 +55,21 @@ def add_routes(app: ScopedApp, engine: Engine) -> None:
         app: to be extended.
         engine: whose model is shown.
     """
+    api = Api(app, "Models", "The served model, for clients of OpenAI's API and of Anthropic's.", AnyError)
 
-    @app.get(MODELS)
-    async def models() -> Response:
+    @api.get(MODELS, {200: Reply.json(AnyModelList)}, parameters=(ASKS_ANTHROPIC,))
+    async def list_models() -> Response:
+        """List the served model, its context, and what requests sample by that do not say."""
         return json_response((anthropic if _asks_anthropic() else openai).model_list(engine.model))
 
-    @app.get(f"{MODELS}/<path:name>")
-    async def model(name: str) -> Response:
+    @api.get(
+        f"{MODELS}/<path:name>",
+        {200: Reply.json(AnyModel)},
+        {404},
+        parameters=(Parameter("name", "It may hold slashes.", place="path"), ASKS_ANTHROPIC),
+    )
+    async def get_model(name: str) -> Response:
+        """Get the served model by its name."""
         if name != engine.model.name:
             raise NotFound(f"The model '{name}' does not exist.", param="model", code="model_not_found")
         return json_response((anthropic if _asks_anthropic() else openai).model_object(engine.model))

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from actors.core.generation import GenerationRequest
 from runtime.chat.chat import ChatPrompt
 from runtime.text.stop_strings import StopAutomaton
-from web.generation.control.fields import control_of
+from web.bodies.fields import Priority, RepetitionPenalty
+from web.generation.control.fields import ControlFields, control_of
 from web.generation.prompts import visible_ids
-from web.generation.sampling import allowed_ids, bad_words, end_ids, sampling_params
+from web.generation.sampling import SamplingFields, allowed_ids, bad_words, end_ids, sampling_params
 from web.generation.tiers import priority_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,17 @@ OptionsT = TypeVar("OptionsT")
 
 PLAIN = ChatPrompt("")
 """The prompt of a text that any text may follow."""
+
+
+class CommonFields(SamplingFields):
+    """Parameters of bodies that generate, which `generation_request` reads: those that cede adds to any API's own."""
+
+    repetition_penalty: RepetitionPenalty | None = None
+    ignore_eos: bool | None = None
+    cache_prompt: bool | None = None
+    speculate: bool | None = None
+    cede: ControlFields | None = None
+    priority: Priority | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Sampling parameters from a body's fields, over the server's defaults."""
+"""Sampling parameters: the fields of a body that say them, and what comes of those over the server's defaults."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
+from web.bodies.fields import MinP, Seed, Temperature, TopK, TopP
+from web.bodies.strict_model import StrictModel
 from web.process.limits import MAX_DIGITS
 
 if TYPE_CHECKING:
@@ -17,6 +19,16 @@ SAMPLING_FIELDS = (
     "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
 )
 """Fields of a body that are sampling parameters under the same name."""
+
+
+class SamplingFields(StrictModel):
+    """Sampling parameters that every API has."""
+
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    top_p: TopP | None = None
+    min_p: MinP | None = None
+    seed: Seed | None = None
 
 
 def sampling_params(

@@ -1,20 +1,28 @@
-"""Operations of an API, and what they take and answer: plain data, of which `web.openapi.document` makes the document.
+"""Routes of an API, each declared once, where its handler is: with it the application and its OpenAPI document have it.
 
 The bodies are the very models that requests are validated with, and the answers the very types that are written
 (`TypedDict`s, which mypy checks; clients have to expect fields that are not in them).  Tests hold real answers against
-them, and the routes of the application against the operations.
+them.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from pydantic import BaseModel
+    from quart_trio.wrappers import TrioResponse as Response
+    from typing_extensions import Unpack
+
+    from web.http.asgi import ScopedApp
+
+    Handler = Callable[..., Awaitable[Response]]
+    Declare = Callable[[Handler], Handler]
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
@@ -29,7 +37,7 @@ ANY_ROUTE = frozenset({401, 403, 500})
 READS_BODY = frozenset({400, 408, 413, 415, 429})
 """Statuses of what is wrong with a body, or with how it comes; or the client's API key may send none now."""
 
-GENERATES = READS_BODY | {503, 504}
+GENERATES = frozenset({503, 504})
 """Statuses of a request that the engine is to run."""
 
 LISTS = frozenset({400, 503})
@@ -92,6 +100,16 @@ class Reply:
         return cls("The answer: whole, or as a stream where `stream` asks for one.", {JSON: whole, media_type: item})
 
 
+class Declared(TypedDict, total=False):
+    """What a route may have beside its answers: see `Operation`."""
+
+    body: type[BaseModel]
+    example: Json
+    parameters: tuple[Parameter, ...]
+    open: bool
+    endless: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One method of one path.
@@ -102,10 +120,10 @@ class Operation:
         name: of the operation, for programs; no other operation of the server has it.
         summary: a few words.
         replies: by status.
+        errors: the other statuses, each answered with the API's error object.
         body: the model of a body in JSON; None where there is none.
         example: of a body, in order.
         parameters: of the query string and the headers; and those of the path that want more said than their name.
-        errors: the other statuses, each answered with the API's error object.
         open: whether no key is needed.
         endless: the answer is a stream that does not end by itself; `x-endless` in the document.
     """
@@ -115,29 +133,105 @@ class Operation:
     name: str
     summary: str
     replies: Mapping[int, Reply]
+    errors: AbstractSet[int]
     body: type[BaseModel] | None = None
     example: Json | None = None
     parameters: tuple[Parameter, ...] = ()
-    errors: frozenset[int] = ANY_ROUTE
     open: bool = False
     endless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class Api:
-    """The operations that have a shape of errors, and words, in common.
+    """The routes that have a shape of errors, and words, in common.
 
-    Attributes:
+    Each is added by a decorator of its handler, whose name and whose docstring's first line become the operation's.
+
+    Args:
+        app: to be extended.
         name: a word; also what the names of its schemas begin with.
         about: one sentence.
         error: the type of its errors.
+        errors: the statuses of errors that any of its routes may have.
+
+    Attributes:
+        app: that its routes are added to.
         operations: those of its routes.
     """
 
-    name: str
-    about: str
-    error: Type
-    operations: tuple[Operation, ...]
+    def __init__(
+        self, app: ScopedApp, name: str, about: str, error: Type, errors: AbstractSet[int] = ANY_ROUTE
+    ) -> None:
+        self.app = app
+        self.name = name
+        self.about = about
+        self.error = error
+        self.errors = errors
+        self.operations: list[Operation] = []
+        apis_of(app).append(self)
+
+    def route(
+        self,
+        method: str,
+        path: str,
+        replies: Mapping[int, Reply],
+        errors: AbstractSet[int] = frozenset(),
+        *,
+        name: str | None = None,
+        summary: str | None = None,
+        **declared: Unpack[Declared],
+    ) -> Declare:
+        """Add a route.
+
+        Args:
+            method: in lower case.
+            path: as Quart takes it.
+            replies: as an `Operation` has them, like what follows.
+            errors: those statuses that neither all routes of the API have nor all that take a body.
+            name: the handler's unless given.
+            summary: the first line of the handler's docstring unless given.
+            declared: the rest.
+        """
+        taken = READS_BODY if "body" in declared else frozenset[int]()
+
+        def add(handler: Handler) -> Handler:
+            named = name or handler.__name__
+            text = summary or (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
+            in_braces = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", path)
+            all_errors = self.errors | taken | errors
+            self.operations.append(Operation(method, in_braces, named, text, replies, all_errors, **declared))
+            self.app.add_url_rule(path, named, handler, methods=[method.upper()])
+            return handler
+
+        return add
+
+    def get(
+        self, path: str, replies: Mapping[int, Reply], errors: AbstractSet[int] = frozenset(), **more: Unpack[Declared]
+    ) -> Declare:
+        """Add a route that is asked by GET; `route` says of what."""
+        return self.route("get", path, replies, errors, **more)
+
+    def post(
+        self, path: str, replies: Mapping[int, Reply], errors: AbstractSet[int] = frozenset(), **more: Unpack[Declared]
+    ) -> Declare:
+        """Add one that is asked by POST."""
+        return self.route("post", path, replies, errors, **more)
+
+    def delete(
+        self, path: str, replies: Mapping[int, Reply], errors: AbstractSet[int] = frozenset(), **more: Unpack[Declared]
+    ) -> Declare:
+        """Add one that is asked by DELETE."""
+        return self.route("delete", path, replies, errors, **more)
+
+
+def apis_of(app: ScopedApp) -> list[Api]:
+    """Return the APIs of an application, in the order in which they were made."""
+    apis: list[Api] = app.extensions.setdefault("cede.apis", [])
+    return apis
+
+
+def operations_of(app: ScopedApp) -> list[Operation]:
+    """Return all operations of an application."""
+    return [operation for api in apis_of(app) for operation in api.operations]
 
 
 def path_pattern(path: str) -> str:

@@ -14,7 +14,7 @@ import trio
 from web.bodies.json_encoding import dumps
 from web.bodies.paged_response import paged_response, response_backlog
 from web.openapi.document import openapi_document
-from web.openapi.operations import ANY_ROUTE, JSON, LISTS, Operation, Reply
+from web.openapi.operations import JSON, LISTS, Reply, apis_of
 from web.openapi.viewer_files import read_file
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from actors.generating.unread import Unread
-    from web.http.asgi import ScopedApp
     from web.openapi.operations import Api
 
 DOCUMENT, PAGE = "/openapi.json", "/docs"
@@ -40,38 +39,6 @@ PAGE_POLICY = {
     "x-content-type-options": "nosniff",
 }
 """Headers of the page and its scripts."""
-
-OPERATIONS = (
-    Operation(
-        "get",
-        DOCUMENT,
-        "openapi",
-        "This document",
-        {200: Reply("OpenAPI 3.1.", {JSON: None})},
-        errors=ANY_ROUTE | LISTS,
-    ),
-    Operation(
-        "get",
-        PAGE,
-        "docs",
-        "This document, as a page",
-        {200: Reply("A page that asks no other server for anything.", {HTML: None})},
-        errors=ANY_ROUTE | LISTS,
-        open=True,
-    ),
-    *(
-        Operation(
-            "get",
-            path,
-            f"docs_{name.partition('.')[0].replace('-', '_')}",
-            "A script of that page",
-            {200: Reply("The script.", {SCRIPT: None})},
-            errors=ANY_ROUTE | LISTS,
-            open=True,
-        )
-        for path, name in SCRIPTS.items()
-    ),
-)
 
 
 class ServedDocument:
@@ -99,17 +66,16 @@ class ServedDocument:
         return dumps(openapi_document(self._apis, keyed=self._keyed)).encode()
 
 
-def add_routes(app: ScopedApp, unread: Unread, apis: Sequence[Api], *, keyed: bool, write_bytes: int) -> None:
-    """Add the routes to an application.
+def add_routes(api: Api, unread: Unread, *, keyed: bool, write_bytes: int) -> None:
+    """Add the routes to an API; the document is of all APIs of its application.
 
     Args:
-        app: to be extended.
+        api: to be extended.
         unread: what all readers may leave unread, the document's among them.
-        apis: all that the application serves.
         keyed: whether the server has keys, one of which a client has to have.
         write_bytes: of one write to a connection.
     """
-    served = ServedDocument(apis, keyed=keyed)
+    served = ServedDocument(apis_of(api.app), keyed=keyed)
 
     def respond(content: bytes, media_type: str) -> Response:
         return paged_response(content, response_backlog(unread), write_bytes, media_type)
@@ -120,13 +86,18 @@ def add_routes(app: ScopedApp, unread: Unread, apis: Sequence[Api], *, keyed: bo
         response.headers.update(PAGE_POLICY)
         return response
 
-    @app.get(DOCUMENT)
-    async def document() -> Response:
+    @api.get(DOCUMENT, {200: Reply("OpenAPI 3.1.", {JSON: None})}, LISTS)
+    async def openapi() -> Response:
+        """Get this document."""
         return respond(await served.read(), JSON)
 
-    @app.get(PAGE)
-    async def page() -> Response:
+    @api.get(PAGE, {200: Reply("A page that asks no other server for anything.", {HTML: None})}, LISTS, open=True)
+    async def docs() -> Response:
+        """Get a page that shows this document."""
         return await respond_file("docs.html", HTML)
 
     for path, name in SCRIPTS.items():
-        app.add_url_rule(path, name, partial(respond_file, name, SCRIPT), methods=["GET"])
+        operation = f"docs_{name.partition('.')[0].replace('-', '_')}"
+        answer, summary = {200: Reply("The script.", {SCRIPT: None})}, "Get a script of the page that shows it"
+        add = api.route("get", path, answer, LISTS, name=operation, summary=summary, open=True)
+        add(partial(respond_file, name, SCRIPT))

@@ -15,26 +15,21 @@ from quart_trio.wrappers import TrioResponse as Response
 from runtime.common.log_text import literal
 from web.apis.anthropic.errors import AnthropicErrors
 from web.apis.anthropic.models import VERSION_HEADER
-from web.apis.anthropic.operations import ANTHROPIC
 from web.apis.anthropic.routes import MESSAGES
 from web.apis.anthropic.routes import add_routes as add_anthropic_routes
-from web.apis.infill.operations import INFILL
 from web.apis.infill.routes import add_routes as add_infill_routes
-from web.apis.models import MODELS, SERVED_MODEL
+from web.apis.models import MODELS
 from web.apis.models import add_routes as add_model_routes
 from web.apis.ollama.errors import OllamaErrors
-from web.apis.ollama.operations import OLLAMA
 from web.apis.ollama.routes import add_routes as add_ollama_routes
-from web.apis.openai.operations import OPENAI
 from web.apis.openai.routes import add_routes as add_openai_routes
-from web.apis.responses.operations import RESPONSES
 from web.apis.responses.routes import ERRORS as RESPONSE_ERRORS
 from web.apis.responses.routes import add_routes as add_response_routes
-from web.apis.utilities.operations import UTILITIES
 from web.apis.utilities.routes import add_routes as add_utility_routes
 from web.bodies.errors.handlers import install_error_handlers
 from web.bodies.errors.shapes import ErrorRoute, ErrorShapes
 from web.generation.control.groups import add_routes as add_group_routes
+from web.generation.openai_format.answers.objects import Error
 from web.generation.openai_format.errors import OpenAIErrors
 from web.generation.openai_format.requests import Settings as OpenAISettings
 from web.generation.responder import Responder
@@ -43,14 +38,12 @@ from web.http.body_budget import BodyBudget
 from web.http.browser_policy import BrowserPolicy, preflight_headers
 from web.observability.inspection.feed.feed import Feed
 from web.observability.inspection.feed.routes import add_routes as add_feed_routes
-from web.observability.inspection.operations import INSPECTION
 from web.observability.inspection.routes import add_routes as add_inspection_routes
 from web.observability.metrics.metrics import Metrics
 from web.observability.metrics.routes import add_routes as add_metrics_routes
 from web.observability.page.files import BASE_VIEWS, SERVER_VIEWS
-from web.observability.page.operations import PAGE
 from web.observability.page.routes import add_routes as add_page_routes
-from web.openapi.operations import path_pattern
+from web.openapi.operations import Api, operations_of, path_pattern
 from web.openapi.routes import add_routes as add_document_routes
 from web.process.access.usage import KeyUsage
 from web.process.limits import Limits
@@ -64,14 +57,6 @@ if TYPE_CHECKING:
     from web.process.access.api_keys import KeyRing
 
 logger = logging.getLogger("cede.web")
-
-APIS = (OPENAI, RESPONSES, ANTHROPIC, OLLAMA, INFILL, UTILITIES, SERVED_MODEL, INSPECTION, PAGE)
-"""What the OpenAPI document says; each route is declared in one of them."""
-
-OPEN = re.compile(
-    "|".join(path_pattern(operation.path) for api in APIS for operation in api.operations if operation.open)
-)
-"""Matches the paths that need no key."""
 
 ERROR_SHAPES = ErrorShapes(
     OpenAIErrors(),
@@ -121,27 +106,28 @@ def create_app(
     install_error_handlers(app, ERROR_SHAPES)
     app.after_request(_finish_response)
     apply_browser_policy(app, browser_policy or BrowserPolicy())
-    if keys:
-        _require_key(app, keys, usage or KeyUsage())
     in_vllms_words = (wire or Wire()).reasoning_field == "reasoning"
     openai = OpenAISettings(reasoning="reasoning" if in_vllms_words else "reasoning_content")
     runs = None if state is None else state.runs
     responder = Responder(engine, limits.write_bytes, keep_alive, runs)
     add_openai_routes(app, responder, None if state is None else state.store, openai)
+    add_response_routes(app, responder, state)
     add_anthropic_routes(app, responder)
     add_ollama_routes(app, responder)
-    add_response_routes(app, responder, state)
     add_infill_routes(app, responder, openai)
     add_utility_routes(app, responder)
     add_model_routes(app, engine)
-    add_group_routes(app, engine, limits.write_bytes)
-    add_inspection_routes(app, engine, limits.write_bytes, watch, runs)
-    add_detached_routes(app, engine, runs, limits.write_bytes)
-    add_feed_routes(app, feed or Feed(engine, runs), limits.write_bytes, keep_alive)
-    add_metrics_routes(app, metrics or Metrics(engine, runs=runs))
+    cede = Api(app, "Cede", "The state of the engine, the cancel of a request, and this document.", Error)
+    add_inspection_routes(cede, engine, limits.write_bytes, watch, runs)
+    add_detached_routes(cede, engine, runs, limits.write_bytes)
+    add_group_routes(cede, engine, limits.write_bytes)
+    add_feed_routes(cede, feed or Feed(engine, runs), limits.write_bytes, keep_alive)
+    add_metrics_routes(cede, metrics or Metrics(engine, runs=runs))
+    add_document_routes(cede, engine.unread, keyed=bool(keys), write_bytes=limits.write_bytes)
     views = SERVER_VIEWS if engine.model.chat is not None else BASE_VIEWS
     add_page_routes(app, engine.unread, limits.write_bytes, views)
-    add_document_routes(app, engine.unread, APIS, keyed=bool(keys), write_bytes=limits.write_bytes)
+    if keys:
+        _require_key(app, keys, usage or KeyUsage())
     return app
 
 
@@ -189,11 +175,14 @@ def apply_browser_policy(app: ScopedApp, policy: BrowserPolicy) -> None:
 
 
 def _require_key(app: ScopedApp, keys: KeyRing, usage: KeyUsage) -> None:
+    """Let an application, whole as it is, refuse whoever has no key, but for what is open."""
+    open_paths = re.compile("|".join(path_pattern(each.path) for each in operations_of(app) if each.open))
+
     @app.before_request
     async def check_key() -> None:
         """Refuse before the body is read."""
         http_request = current_request()
-        if not OPEN.fullmatch(http_request.path):
+        if not open_paths.fullmatch(http_request.path):
             http_request.key = keys.find(http_request.headers)
             http_request.admission = usage.admit(http_request.key)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.fakes.operations import OPERATIONS
 from tests.live.browser.chromium import REBOUND
 from tests.live.server import wait_for
-from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.live.browser.pages import PageServer
     from tests.live.server import Server
 
-SUMMARIES = [operation.summary for api in APIS for operation in api.operations]
+SUMMARIES = [operation.summary for operation in OPERATIONS]
 
 
 DRAWN = "document.querySelector('rapi-doc')?.shadowRoot?.textContent ?? ''"

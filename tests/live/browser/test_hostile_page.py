@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fakes.operations import OPERATIONS
 from tests.live.browser.chromium import REBOUND
 from tests.live.server import COMPLETIONS, wait_for
-from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +31,7 @@ JSON_TYPE = {"Content-Type": "application/json"}
 ATTACK = Path(__file__).with_name("attack.js")
 EXAMPLES = {
     (operation.method.upper(), operation.path): operation.example or {"model": "x", "prompt": "x", "max_tokens": 2}
-    for api in APIS
-    for operation in api.operations
+    for operation in OPERATIONS
 }
 
 

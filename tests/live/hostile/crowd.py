@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import httpx
 import trio
 
+from tests.fakes.operations import OPERATIONS
 from tests.hostile.application import Answer, fault_in
-from tests.hostile.bodies import OPERATIONS, HostileBody
+from tests.hostile.bodies import HostileBody
 from tests.hostile.frames import statuses
 from tests.hostile.requests import HostileRequest
 from tests.hostile.visits import RESPONSES, HostileVisit

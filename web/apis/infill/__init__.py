@@ -8,5 +8,5 @@ The prompt is `web.generation.infill`'s, as for the `suffix` of other APIs.
 - `answers`: its answers, in a stream or whole
 - `fim`: `parse_fim`, the body of `/v1/fim/completions` as a request, which is answered as a chat
 - `objects`: what they consist of
-- `routes`: `add_routes`; `operations`: what is taken and answered, for the OpenAPI document
+- `routes`: `add_routes`
 """

@@ -2,7 +2,7 @@
 
 A model is neither fetched nor made, copied or deleted here: those endpoints refuse.
 
-- `routes`: `add_routes`, the endpoints; `operations`: what the OpenAPI document says of them
+- `routes`: `add_routes`, the endpoints
 - `schemas`: the request bodies; `options`: their `options`
 - `conversations`: messages as a conversation
 - `chat`, `generate`, `embed`: a body as what it asks for; `asked`: the request, or a `LoadRequest`

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from runtime.errors import RequestError
-from web.bodies.fields import MinP, Penalty, RepetitionPenalty, Seed, Stop, Temperature, TopK, TopP
-from web.bodies.strict_model import StrictModel, known_fields
+from web.bodies.fields import Penalty, RepetitionPenalty, Seed, Stop, TopK
+from web.bodies.strict_model import known_fields
 from web.generation.passed_over import OLLAMA, names_in
+from web.generation.sampling import SamplingFields
 from web.process.limits import MAX_INTEGER
 
 if TYPE_CHECKING:
@@ -30,14 +31,11 @@ def _whole(value: object) -> object:
 Whole = BeforeValidator(_whole)
 
 
-class Options(StrictModel):
+class Options(SamplingFields):
     """The options of Ollama's that cede knows."""
 
     num_predict: Annotated[int, Field(ge=FILL_CONTEXT, le=MAX_INTEGER), Whole] | None = None
-    temperature: Temperature | None = None
     top_k: Annotated[TopK, Whole] | None = None
-    top_p: TopP | None = None
-    min_p: MinP | None = None
     seed: Annotated[Seed, Whole] | None = None
     stop: Stop | None = None
     repeat_penalty: RepetitionPenalty | None = None

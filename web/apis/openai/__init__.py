@@ -2,7 +2,7 @@
 
 `routes.add_routes` is what an application needs.  Behind it `chat` and `completions` each have the function that parses
 an endpoint's body.  `embeddings` is the third such endpoint, `stored` has what is kept of chats, and `models` the model
-that is served; `operations` has all of it for the OpenAPI document.
+that is served.
 
 The bodies and answers that other APIs have as well, those of chats among them, are in `web.generation.openai_format`.
 """

@@ -5,5 +5,5 @@
 - `conversion`: a body as an `Asked`
 - `stored`: responses as stored objects, and those that run in the background
 - `answering`, `retrieval`, `conversations`: the handlers
-- `routes`, `operations`: what an application needs; `answers` and `errors` are what is answered
+- `routes`: what an application needs; `answers` and `errors` are what is answered
 """

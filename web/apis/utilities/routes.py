@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
-from web.apis.utilities.answers import Version
-from web.apis.utilities.operations import RERANKERS
+from web.apis.utilities import tokens
+from web.apis.utilities.answers import AppliedTemplate, Detokenized, Properties, Tokens, Version
 from web.apis.utilities.properties import properties
-from web.apis.utilities.tokens import apply_template, detokenize, tokenize
+from web.apis.utilities.schemas import DetokenizeBody, TokenizeBody
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
+from web.generation.openai_format.answers.objects import Error
+from web.generation.openai_format.chat.schema import ChatBody
+from web.openapi.operations import Api, Reply
 from web.process.version import cede_version
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
 
 
+RERANKERS = ("/rerank", "/v1/rerank", "/v1/reranking")
+"""Under which paths servers rerank, which this one does not."""
+
+
 def add_routes(app: ScopedApp, responder: Responder) -> None:
     """Add the utilities to an application.
 
@@ -31,35 +38,54 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
         app: to be extended.
         responder: parses the bodies; its engine's model is asked.
     """
-    engine = responder.engine
+    about = "What llama-server's and vLLM's clients ask for beside chats and completions."
+    api, engine = Api(app, "Utilities", about, Error), responder.engine
 
     async def answer(function: Callable[[bytes, ServedModel, int], JsonObject]) -> Response:
         """Answer with what `function` makes of the body, which may be long."""
         value = await responder.parse_body(function)
         return await paged_json_response(value, response_backlog(engine.unread), responder.write_bytes)
 
-    @app.post("/tokenize")
-    async def tokenize_text() -> Response:
-        return await answer(tokenize)
+    @api.post(
+        "/tokenize",
+        {200: Reply.json(Tokens)},
+        {503},
+        body=TokenizeBody,
+        example={"content": "import os", "with_pieces": True},
+    )
+    async def tokenize() -> Response:
+        """Tokenize a text or a chat."""
+        return await answer(tokens.tokenize)
 
-    @app.post("/detokenize")
-    async def detokenize_tokens() -> Response:
-        return await answer(detokenize)
+    @api.post("/detokenize", {200: Reply.json(Detokenized)}, {503}, body=DetokenizeBody, example={"tokens": [1, 2, 3]})
+    async def detokenize() -> Response:
+        """Detokenize: get the text of tokens."""
+        return await answer(tokens.detokenize)
 
-    @app.post("/apply-template")
-    async def apply_chat_template() -> Response:
-        return await answer(apply_template)
+    @api.post(
+        "/apply-template",
+        {200: Reply.json(AppliedTemplate)},
+        {503},
+        body=ChatBody,
+        example={"messages": [{"role": "user", "content": "What is the capital of France?"}]},
+    )
+    async def apply_template() -> Response:
+        """Apply the chat template: get the prompt that it makes of a chat."""
+        return await answer(tokens.apply_template)
 
-    @app.get("/props")
+    @api.get("/props", {200: Reply.json(Properties)})
     async def props() -> Response:
+        """Get the server's properties."""
         return json_response(properties(engine.model, sum(1 for _ in engine.slots())))
 
-    @app.get("/version")
+    @api.get("/version", {200: Reply.json(Version)})
     async def version() -> Response:
+        """Get the version of cede."""
         return json_response(Version(version=cede_version()))
 
     async def rerank() -> Response:
+        """Refused: it ranks nothing."""
         raise RequestError("This server does not rerank documents.", code="unsupported_endpoint")
 
-    for path in RERANKERS:
-        app.add_url_rule(path, f"rerank {path}", rerank, methods=["POST"])
+    for number, path in enumerate(RERANKERS):
+        api.route("post", path, {}, {400}, name=f"rerank_{number}")(rerank)

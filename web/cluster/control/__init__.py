@@ -9,7 +9,6 @@ whoever asks has to know neither addresses nor keys, and finds the workers as a 
     successors  Successors: tells the other workers of those that come to this one
     merging     one answer out of those of all workers
     feed/       what all workers do, while they do it
-    operations  what these take and answer, for their OpenAPI document
-    answers     the models of that
+    answers     what is answered
     routes      the routes of the control address, over HTTP
 """

@@ -17,17 +17,26 @@ from web.bodies.errors.shapes import ErrorShapes
 from web.bodies.json_response import json_response
 from web.bodies.query import number
 from web.cluster.control import merging
+from web.cluster.control.answers import (
+    CancelledAt,
+    GroupEndedAtAll,
+    GroupsOfAll,
+    ReceiptsOfAll,
+    RequestsOfAll,
+    SlotsOfAll,
+    StatisticsOfAll,
+)
 from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
-from web.cluster.control.operations import CONTROL
 from web.cluster.control.questions import Question, Workers
+from web.generation.openai_format.answers.objects import Error
 from web.generation.openai_format.errors import OpenAIErrors
 from web.http.asgi import ScopedApp
 from web.http.body_budget import BodyBudget
 from web.observability.inspection.routes import MAX_WAIT
 from web.observability.page.files import CLUSTER_VIEWS
-from web.observability.page.operations import PAGE
 from web.observability.page.routes import add_routes as add_page_routes
+from web.openapi.operations import ANY_ROUTE, Api, Parameter, Reply
 from web.openapi.routes import add_routes as add_document_routes
 from web.process.limits import Limits
 from web.serving.app import apply_browser_policy
@@ -39,10 +48,11 @@ if TYPE_CHECKING:
     from web.http.browser_policy import BrowserPolicy
 
 
-APIS = (CONTROL, PAGE)
-"""What the OpenAPI document of this address says."""
-
 DEFAULT_RECEIPTS = 100
+LIMIT = {"type": "integer", "minimum": 0, "maximum": 10**9}
+WAIT = {"type": "integer", "minimum": 0, "maximum": 60}
+ERRORS = ANY_ROUTE - {401} | {400}
+"""Nobody has to say who he is here."""
 
 
 class AllWorkers(Workers, ToldOf, Protocol):
@@ -63,55 +73,83 @@ def control_app(workers: AllWorkers, stop: trio.Event, policy: BrowserPolicy) ->
     app.bodies = BodyBudget(limits.bodies_bytes)
     install_error_handlers(app, ErrorShapes(OpenAIErrors(), ()))
     apply_browser_policy(app, policy)
-    _add_lists(app, workers)
-    _add_ends(app, workers)
-    add_feed_routes(app, workers, stop, limits.write_bytes)
+    about = "What all workers of a cluster do, and the end of requests at whichever worker they are."
+    api = Api(app, "Control", about, Error, ERRORS)
+    _add_lists(api, workers)
+    _add_ends(api, workers)
+    add_feed_routes(api, workers, stop, limits.write_bytes)
     unread = Unread()
     add_page_routes(app, unread, limits.write_bytes, CLUSTER_VIEWS)
-    add_document_routes(app, unread, APIS, keyed=False, write_bytes=limits.write_bytes)
+    add_document_routes(api, unread, keyed=False, write_bytes=limits.write_bytes)
     return app
 
 
-def _add_lists(app: ScopedApp, workers: Workers) -> None:
-    @app.get("/v1/requests")
-    async def requests() -> Response:
+def _add_lists(api: Api, workers: Workers) -> None:
+    @api.get("/v1/requests", {200: Reply.json(RequestsOfAll)})
+    async def list_requests() -> Response:
+        """List the live requests of all workers."""
         answers, silent = await workers.ask(Question.REQUESTS)
         return json_response({"data": merging.oldest_first(answers), "unreachable": silent})
 
-    @app.get("/v1/receipts")
-    async def receipts() -> Response:
+    @api.get(
+        "/v1/receipts",
+        {200: Reply.json(ReceiptsOfAll)},
+        parameters=(
+            Parameter("limit", "At most so many.", LIMIT),
+            Parameter("request_id", "Of requests of this id only."),
+            Parameter("wait", "With `request_id`: wait for their ends, at most so many seconds.", WAIT),
+        ),
+    )
+    async def list_receipts() -> Response:
+        """List the receipts, which say what each cancel cost, the newest first."""
         request_id, limit = query.args.get("request_id"), number("limit", DEFAULT_RECEIPTS, least=0)
         names = None if request_id is None else merging.names_of(request_id)
         wait = number("wait", 0, least=0, most=MAX_WAIT)
         answers, silent = await workers.ask(Question.RECEIPTS, limit=limit, request_ids=names, wait=wait)
         return json_response({"data": merging.newest_first(answers, limit), "unreachable": silent})
 
-    @app.get("/slots")
+    @api.get("/slots", {200: Reply.json(SlotsOfAll)})
     async def slots() -> Response:
+        """List the slots of each worker, and what each is doing."""
         answers, silent = await workers.ask(Question.SLOTS)
         return json_response({"slots": merging.all_of(answers), "unreachable": silent})
 
-    @app.get("/v1/statistics")
+    @api.get("/v1/statistics", {200: Reply.json(StatisticsOfAll)})
     async def statistics() -> Response:
+        """Get counts of each worker since its start, and what it holds now."""
         answers, silent = await workers.ask(Question.STATISTICS)
         return json_response({"data": merging.statistics(answers), "unreachable": silent})
 
-    @app.get("/v1/groups")
-    async def groups() -> Response:
+    @api.get("/v1/groups", {200: Reply.json(GroupsOfAll)})
+    async def list_groups() -> Response:
+        """List the groups that have live requests at any worker."""
         answers, silent = await workers.ask(Question.GROUPS)
         return json_response({"data": merging.groups(answers), "unreachable": silent})
 
 
-def _add_ends(app: ScopedApp, workers: Workers) -> None:
-    @app.delete("/v1/groups/<path:group>")
+def _add_ends(api: Api, workers: Workers) -> None:
+    @api.delete(
+        "/v1/groups/<path:group>",
+        {200: Reply.json(GroupEndedAtAll)},
+        parameters=(Parameter("group", "As in the requests' `cede.group`; it may have slashes.", place="path"),),
+    )
     async def end_group(group: str) -> Response:
+        """Cancel all live requests of a group, and of the groups in it, at all workers."""
         answers, silent = await workers.ask(Question.END_GROUP, name=group)
         ended = [request_id for _, ids in sorted(answers.items()) for request_id in ids]
         return json_response({"group": group, "cancelled": ended, "unreachable": silent})
 
-    @app.delete("/v1/requests/<request_id>")
-    async def cancel(request_id: str) -> Response:
-        """Cancel exactly one request: it is looked for at all workers, and ended at the one that has it."""
+    @api.delete(
+        "/v1/requests/<request_id>",
+        {200: Reply.json(CancelledAt)},
+        {404, 503},
+        parameters=(
+            Parameter("request_id", "As the worker knows it, or the answer's id.", place="path"),
+            Parameter("worker", "The only one that is looked at: 16 hexadecimal digits."),
+        ),
+    )
+    async def cancel_request(request_id: str) -> Response:
+        """Cancel exactly this request, at the worker that has it."""
         answers, silent = await workers.ask(Question.REQUESTS, worker=_worker())
         found = merging.holders(answers, request_id)
         if len(found) > 1:

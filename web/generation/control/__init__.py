@@ -3,7 +3,6 @@
 - `fields`: the schema, the same for both and for every API, and the `Control` that the engine's request gets of it
 - `cancel_note`: the object `cede` of the answers
 - `groups`: the routes of groups
-- `operations`: the headers, for the OpenAPI document
 
 A parser gives `control_of(body.cede)` to the request that it makes; `web.generation.responder` puts the headers over
 it.

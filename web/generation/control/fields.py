@@ -12,12 +12,14 @@ from runtime.errors import RequestError
 from web.bodies.fields import Name
 from web.bodies.strict_model import StrictModel
 from web.bodies.validation_errors import dotted, request_error
+from web.openapi.operations import Parameter
 from web.process.limits import MAX_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from actors.core.generation import GenerationRequest
+    from web.openapi.operations import Json
 
 PREFIX = "x-cede-"
 
@@ -92,3 +94,20 @@ def header_name(field: str) -> str:
 def field_name(header: str) -> str:
     """Return the name of the field that a header stands for."""
     return header.removeprefix(PREFIX).replace("-", "_")
+
+
+def _headers() -> tuple[Parameter, ...]:
+    schema = ControlFields.model_json_schema()
+    return tuple(
+        Parameter(header_name(name), f"As `cede.{name}` in the body, and before it.", _without_null(field), "header")
+        for name, field in schema["properties"].items()
+    )
+
+
+def _without_null(field: Json) -> Json:
+    (value,) = (choice for choice in field["anyOf"] if choice != {"type": "null"})
+    return dict(value)
+
+
+CONTROL_HEADERS = _headers()
+"""The parameters of an operation that generates."""

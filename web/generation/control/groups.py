@@ -11,13 +11,13 @@ from web.bodies.json_encoding import LazyJsonArray
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
 from web.http.asgi import current_request
-from web.openapi.operations import ANY_ROUTE, LISTS, Operation, Parameter, Reply
+from web.openapi.operations import LISTS, Parameter, Reply
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from actors.engine import Engine
-    from web.http.asgi import ScopedApp
+    from web.openapi.operations import Api
 
 
 class LiveGroup(TypedDict):
@@ -41,44 +41,31 @@ class EndedGroup(TypedDict):
     cancelled: list[str]
 
 
-OPERATIONS = (
-    Operation(
-        "get",
-        "/v1/groups",
-        "list_groups",
-        "The groups that have live requests",
-        {200: Reply.json(GroupList)},
-        errors=ANY_ROUTE | LISTS,
-    ),
-    Operation(
-        "delete",
-        "/v1/groups/{group}",
-        "end_group",
-        "Cancel all live requests of a group, and of the groups in it",
-        {200: Reply.json(EndedGroup)},
-        parameters=(Parameter("group", "As in the requests' `cede.group`; it may have slashes.", place="path"),),
-        errors=ANY_ROUTE,
-    ),
-)
-
-
-def add_routes(app: ScopedApp, engine: Engine, write_bytes: int) -> None:
-    """Add the routes to an application.
+def add_routes(api: Api, engine: Engine, write_bytes: int) -> None:
+    """Add the routes to an API.
 
     Args:
-        app: to be extended.
+        api: to be extended.
         engine: whose requests belong to groups.
         write_bytes: of one write to a connection.
     """
 
-    @app.get("/v1/groups")
-    async def groups() -> Response:
+    @api.get("/v1/groups", {200: Reply.json(GroupList)}, LISTS)
+    async def list_groups() -> Response:
+        """List the groups that have live requests."""
         key = current_request().key
         found = [group for group in engine.groups.live() if key is None or key.may_see(group.owner)]
         answer = {"data": LazyJsonArray(map(asdict, found))}
         return await paged_json_response(answer, response_backlog(engine.unread), write_bytes)
 
-    @app.delete("/v1/groups/<path:group>")
+    @api.delete(
+        "/v1/groups/<path:group>",
+        {200: Reply.json(EndedGroup)},
+        parameters=(Parameter("group", "As in the requests' `cede.group`; it may have slashes.", place="path"),),
+    )
     async def end_group(group: str) -> Response:
-        """End a group of whoever asks: another's of the same name is another group."""
+        """Cancel all live requests of a group, and of the groups in it.
+
+        The group is of whoever asks: another's of the same name is another group.
+        """
         return json_response({"group": group, "cancelled": engine.groups.end_group(current_request().owner, group)})

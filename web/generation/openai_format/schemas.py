@@ -19,23 +19,17 @@ from web.bodies.fields import (
     KeptTokens,
     LogitBias,
     MaxTokens,
-    MinP,
     MinTokens,
     Name,
     Penalty,
-    Priority,
     RepetitionPenalty,
-    Seed,
     ServiceTier,
     Stop,
     StopIds,
-    Temperature,
-    TopK,
     TopLogprobs,
-    TopP,
 )
 from web.bodies.strict_model import StrictModel, show_unsupported
-from web.generation.control.fields import ControlFields
+from web.generation.asked import CommonFields
 from web.generation.grammar_fields import GrammarFields
 from web.generation.passed_over import CHAT, names_in
 
@@ -49,15 +43,13 @@ class StreamOptions(StrictModel):
     continuous_usage_stats: bool | None = None  # vLLM's
 
 
-class GenerationBody(GrammarFields):
+class GenerationBody(CommonFields, GrammarFields):
     """The parameters of both endpoints: those of OpenAI, then those of llama-server, of vLLM and of cede."""
 
     model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
 
     model: Name | None = None
     max_tokens: MaxTokens | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
     n: Choices | None = None
     best_of: BestOf | None = None  # 0 asks for nothing
     stop: Stop | None = None
@@ -66,19 +58,15 @@ class GenerationBody(GrammarFields):
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logit_bias: LogitBias | None = None
-    seed: Seed | None = None
     user: Name | None = None
     prompt_cache_key: Name | None = None
     service_tier: ServiceTier | None = None
 
     n_predict: MaxTokens | None = None
-    top_k: TopK | None = None
-    min_p: MinP | None = None
     repetition_penalty: RepetitionPenalty | None = Field(
         None, validation_alias=AliasChoices("repetition_penalty", "repeat_penalty")
     )
     min_tokens: MinTokens | None = None
-    ignore_eos: bool | None = None
     stop_token_ids: StopIds | None = None
     include_stop_str_in_output: bool | None = None
     allowed_token_ids: AllowedIds | None = None
@@ -86,10 +74,6 @@ class GenerationBody(GrammarFields):
     truncate_prompt_tokens: KeptTokens | None = None
     return_token_ids: bool | None = None
     prompt_logprobs: TopLogprobs | None = None
-    cache_prompt: bool | None = None
-    speculate: bool | None = None
-    cede: ControlFields | None = None
-    priority: Priority | None = None
 
 
 # Hints to the server, which change nothing in the response.

@@ -17,7 +17,17 @@ from web.bodies.paged_response import paged_json_response, response_backlog
 from web.bodies.query import number
 from web.generation.openai_format.errors import error_object
 from web.http.asgi import current_request
+from web.observability.inspection.answers import (
+    Cancelled,
+    Healthy,
+    ReceiptList,
+    RequestList,
+    SlotList,
+    Statistics,
+    Unhealthy,
+)
 from web.observability.inspection.visible import ids_shown, runs_shown, shown, slots_shown
+from web.openapi.operations import LISTS, Parameter, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,20 +38,18 @@ if TYPE_CHECKING:
     from actors.core.receipts import Receipt
     from actors.diagnostics.loop_watch import LoopWatch
     from actors.engine import Engine
-    from web.http.asgi import ScopedApp
+    from web.openapi.operations import Api
     from web.storage.detached.runs import Runs
 
 MAX_WAIT = 60
 """Seconds for which a request for receipts may wait for the end of what they are of."""
 
 
-def add_routes(
-    app: ScopedApp, engine: Engine, write_bytes: int, watch: LoopWatch | None, runs: Runs | None = None
-) -> None:
-    """Add the routes to an application.
+def add_routes(api: Api, engine: Engine, write_bytes: int, watch: LoopWatch | None, runs: Runs | None = None) -> None:
+    """Add the routes to an API.
 
     Args:
-        app: to be extended.
+        api: to be extended.
         engine: to be looked at.
         write_bytes: of one write to a connection.
         watch: of the event loop; None where it is not watched.
@@ -53,37 +61,55 @@ def add_routes(
         shown = {name: LazyJsonArray(map(asdict, values))}
         return await paged_json_response(shown, response_backlog(engine.unread), write_bytes)
 
-    @app.get("/health")
+    @api.get("/health", {200: Reply.json(Healthy, "It does."), 503: Reply.json(Unhealthy, "It does not.")}, open=True)
     async def health() -> Response:
+        """Check whether the server serves."""
         if (reason := engine.health()) is None:
             return json_response({"status": "ok"})
         problem = Problem(reason, "unavailable_error", 503, code="unhealthy")
         current_request().problem = problem.message
         return json_response({"status": "unavailable"} | error_object(problem), problem.status)
 
-    @app.get("/slots")
+    @api.get("/slots", {200: Reply.json(SlotList)}, LISTS)
     async def slots() -> Response:
+        """List the slots: what each is doing, and how much KV is in it."""
         return await list_response("slots", slots_shown(engine, current_request().key))
 
-    @app.get("/v1/receipts")
-    async def receipts() -> Response:
+    @api.get(
+        "/v1/receipts",
+        {200: Reply.json(ReceiptList)},
+        LISTS,
+        parameters=(
+            Parameter("limit", "At most so many.", {"type": "integer", "minimum": 0, "exclusiveMaximum": 10**9}),
+            Parameter("request_id", "Of this request only."),
+            Parameter(
+                "wait",
+                "With `request_id`: wait for that request's end, at most so many seconds.",
+                {"type": "integer", "minimum": 0, "maximum": MAX_WAIT},
+            ),
+        ),
+    )
+    async def list_receipts() -> Response:
+        """List the receipts, which say what each cancel cost, the newest first."""
         limit, request_id = _limit(), query.args.get("request_id")
         await _wait_ended(engine, request_id, number("wait", 0, least=0, most=MAX_WAIT))
         return await list_response("data", islice(_receipts_shown(engine, request_id), limit))
 
-    @app.get("/v1/statistics")
+    @api.get("/v1/statistics", {200: Reply.json(Statistics)})
     async def statistics() -> Response:
+        """Get counts since the start, and what is held now."""
         tasks = trio.lowlevel.current_statistics().tasks_living
         loop = {} if watch is None else {"loop": asdict(watch.statistics())}
         detachable = None if runs is None else asdict(runs.statistics())
         return json_response(asdict(engine.statistics()) | {"detachable": detachable, "tasks": tasks} | loop)
 
-    _add_request_routes(app, engine, write_bytes, runs)
+    _add_request_routes(api, engine, write_bytes, runs)
 
 
-def _add_request_routes(app: ScopedApp, engine: Engine, write_bytes: int, runs: Runs | None) -> None:
-    @app.get("/v1/requests")
-    async def requests() -> Response:
+def _add_request_routes(api: Api, engine: Engine, write_bytes: int, runs: Runs | None) -> None:
+    @api.get("/v1/requests", {200: Reply.json(RequestList)}, LISTS)
+    async def list_requests() -> Response:
+        """List the live requests, queued ones too."""
         key = current_request().key
         detachable = (run.status() for run in runs_shown(runs, key))
         listed: dict[str, Iterable[DataclassInstance]] = {
@@ -93,9 +119,17 @@ def _add_request_routes(app: ScopedApp, engine: Engine, write_bytes: int, runs: 
         arrays = {name: LazyJsonArray(map(asdict, values)) for name, values in listed.items()}
         return await paged_json_response(arrays, response_backlog(engine.unread), write_bytes)
 
-    @app.delete("/v1/requests/<request_id>")
-    async def cancel(request_id: str) -> Response:
-        """Cancel a request, or drop the answer of one that is kept.  One that is somebody else's is not told of."""
+    @api.delete(
+        "/v1/requests/<request_id>",
+        {200: Reply.json(Cancelled)},
+        {404},
+        parameters=(Parameter("request_id", "The response's id, also in its `x-request-id`.", place="path"),),
+    )
+    async def cancel_request(request_id: str) -> Response:
+        """Cancel exactly this request; drop the answer of one that has ended and is kept.
+
+        One that is somebody else's is not told of.
+        """
         key = current_request().key
         found = request_id in ids_shown(engine, key) and engine.cancel(request_id)
         if not found and runs is not None:

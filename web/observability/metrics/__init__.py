@@ -5,7 +5,6 @@
     snapshot       Snapshot: how the engine stands, and what it counts anyway; read when it is asked for
     dialects       under which names the figures are told: cede's, vLLM's, llama-server's
     metrics        Metrics: all of it, for one engine
-    operations     what GET /metrics takes and answers
     routes         GET /metrics
 
 For the application.  It rests on `prometheus_client` and on the seams of `actors`: `Observer` and frozen statistics.

@@ -2,7 +2,6 @@
 
     files       SiteFiles: the page's files, with their types and tags
     vendored    the libraries that it uses, as npm has them
-    operations  what the routes take and answer
     routes      GET / and GET /page/...
 
 The page itself is in `site`: ES modules that a browser takes as they are; what is below `site/chat/state` needs no DOM,

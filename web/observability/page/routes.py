@@ -9,14 +9,18 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import NotFound
 from web.bodies.paged_response import paged_response, response_backlog
+from web.generation.openai_format.answers.objects import Error
 from web.http.asgi import current_request
 from web.observability.page.files import INDEX, SERVER_VIEWS, SiteFiles, with_views
-from web.observability.page.operations import FILES, HTML, ROOT
+from web.openapi.operations import ANY_ROUTE, LISTS, Api, Parameter, Reply
 
 if TYPE_CHECKING:
     from actors.generating.unread import Unread
     from web.http.asgi import ScopedApp
     from web.observability.page.files import SiteFile
+
+ROOT, FILES = "/", "/page"
+HTML, TEXT, SCRIPT, STYLE, PICTURE = "text/html", "text/plain", "text/javascript", "text/css", "image/svg+xml"
 
 RUNNING = b"cede is running"
 """What Ollama's clients ask for before anything else."""
@@ -44,6 +48,7 @@ def add_routes(app: ScopedApp, unread: Unread, write_bytes: int, views: str = SE
         write_bytes: of one write to a connection.
         views: those that the page has here.
     """
+    api = Api(app, "Page", "The page that shows the server at work.", Error, ANY_ROUTE | LISTS)
     site = SiteFiles()
 
     async def read() -> dict[str, SiteFile]:
@@ -60,8 +65,9 @@ def add_routes(app: ScopedApp, unread: Unread, write_bytes: int, views: str = SE
         response.headers["cache-control"] = "no-cache"  # asked for again each time, and not sent again
         return response
 
-    @app.get(ROOT)
-    async def root() -> Response:
+    @api.get(ROOT, {200: Reply("The page, or that it runs.", {HTML: None, TEXT: None})}, open=True)
+    async def page() -> Response:
+        """Get the page, as a browser asks; else whether the server runs, as Ollama's clients ask."""
         if wants_page():
             response = respond(with_views((await read())[INDEX], views))
         else:
@@ -69,8 +75,21 @@ def add_routes(app: ScopedApp, unread: Unread, write_bytes: int, views: str = SE
         response.headers["vary"] = "Accept"
         return response
 
-    @app.get(f"{FILES}/<path:name>")
+    @api.get(
+        f"{FILES}/<path:name>",
+        {
+            200: Reply("The file.", {SCRIPT: None, STYLE: None, HTML: None, PICTURE: None, TEXT: None}),
+            304: Reply("It is the one that the client has."),
+        },
+        {404},
+        parameters=(
+            Parameter("name", "It may hold slashes.", place="path"),
+            Parameter("If-None-Match", "The tag of the one that the client has.", place="header"),
+        ),
+        open=True,
+    )
     async def page_file(name: str) -> Response:
+        """Get a file of the page."""
         if (file := (await read()).get(name)) is None:
             raise NotFound(f"The page has no file '{name}'.", param="name", code="file_not_found")
         return respond(file)

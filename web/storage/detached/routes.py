@@ -11,23 +11,40 @@ from runtime.errors import NotFound, RequestError
 from web.bodies.json_response import json_response
 from web.bodies.query import number
 from web.http.asgi import current_request
+from web.openapi.operations import EVENTS, JSON, LISTS, Parameter, Reply
+from web.storage.detached.answers import Unfinished
 from web.storage.detached.attaching import attached, whole
-from web.storage.detached.operations import MAX_WAIT
 
 if TYPE_CHECKING:
     from actors.engine import Engine
-    from web.http.asgi import ScopedApp
+    from web.openapi.operations import Api
     from web.storage.detached.run import Run
     from web.storage.detached.runs import Runs
 
 LAST_EVENT = "Last-Event-ID"
+MAX_WAIT = 60
+"""Seconds for which a client may wait for an answer in one request."""
+
+KNOWN = (
+    Parameter(
+        "after",
+        "The number of the last event that the client knows; -1 for none, as without it.",
+        {"type": "integer", "minimum": -1, "maximum": 10**9},
+    ),
+    Parameter(LAST_EVENT, "The same, as browsers say it; it counts before `after`.", place="header"),
+)
+WAIT = Parameter(
+    "wait",
+    "Wait for the answer, at most so many seconds.",
+    {"type": "integer", "minimum": 0, "maximum": MAX_WAIT},
+)
 
 
-def add_routes(app: ScopedApp, engine: Engine, runs: Runs | None, write_bytes: int) -> None:
-    """Add the routes to an application.
+def add_routes(api: Api, engine: Engine, runs: Runs | None, write_bytes: int) -> None:
+    """Add the routes to an API.
 
     Args:
-        app: to be extended.
+        api: to be extended.
         engine: whose bound on unread answers holds here, too.
         runs: the requests that may outlive their clients; None where there are none.
         write_bytes: of one write to a connection.
@@ -40,8 +57,20 @@ def add_routes(app: ScopedApp, engine: Engine, runs: Runs | None, write_bytes: i
             raise NotFound(message, param="request_id", code="request_not_found")
         return run
 
-    @app.get("/v1/requests/<request_id>/stream")
+    @api.get(
+        "/v1/requests/<request_id>/stream",
+        {
+            200: Reply(
+                "The rest of the stream, in the words of the API that was asked.",
+                {EVENTS: None, "application/x-ndjson": None},
+            ),
+            204: Reply("The client knows all of it, and nothing follows."),
+        },
+        LISTS | {404},
+        parameters=KNOWN,
+    )
     async def attach_to_request(request_id: str) -> Response:
+        """Attach to the stream of a request that outlives its clients, from any of its events on."""
         run = find(request_id)
         after = _known()
         if not run.streamed:
@@ -51,8 +80,17 @@ def add_routes(app: ScopedApp, engine: Engine, runs: Runs | None, write_bytes: i
             return Response(b"", 204)
         return attached(run, after, write_bytes)
 
-    @app.get("/v1/requests/<request_id>/result")
+    @api.get(
+        "/v1/requests/<request_id>/result",
+        {
+            200: Reply("The answer, in the words of the API that was asked.", {JSON: None}),
+            202: Reply.json(Unfinished, "It is not there yet."),
+        },
+        LISTS | {404, 429, 504},
+        parameters=(WAIT,),
+    )
     async def get_request_result(request_id: str) -> Response:
+        """Get the answer of a request that outlives its client and was asked without `stream`."""
         run = find(request_id)
         if run.streamed:
             message = "This request was asked with 'stream': its events are at '/stream'."

@@ -11,10 +11,10 @@ from tests.fakes.engine import FakeEngine
 from tests.unit.web.openapi.documents import make
 from web.openapi import routes
 from web.openapi.document import openapi_document
+from web.openapi.operations import apis_of
 from web.openapi.routes import SCRIPTS, ServedDocument
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
-from web.serving.app import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ async def test_the_document_is_made_once_whoever_asks(monkeypatch: pytest.Monkey
         return build(*args, **kwargs)
 
     monkeypatch.setattr(routes, "openapi_document", counted)
-    served = ServedDocument(APIS, keyed=False)
+    served = ServedDocument(apis_of(make()), keyed=False)
     read: list[bytes] = []
 
     async def ask() -> None:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.fakes.engine import FakeEngine, as_engine, posting
+from tests.fakes.operations import OPERATIONS
 from tests.rows import every_row
 from web.http.browser_policy import BrowserPolicy
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
-from web.serving.app import OPEN, create_app
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
@@ -25,11 +26,8 @@ GUARDED: Any = create_app(
     keys=KeyRing(read_keys(["sk-1"], None)),
     browser_policy=BrowserPolicy.parse(["http://localhost:3000"], []),
 )
-ROUTES = sorted(
-    (method, re.sub(r"<[^>]*>", "x", rule.rule))
-    for rule in GUARDED.url_map.iter_rules()
-    for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
-)
+CLOSED = {(each.method.upper(), re.sub(r"\{\w+\}", "x", each.path)): not each.open for each in OPERATIONS}
+ROUTES = sorted(CLOSED)
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ async def test_a_rebound_name_is_refused(app: ScopedApp, path: str) -> None:
     assert asked.status == 403
 
 
-@every_row("method, path", [route for route in ROUTES if not OPEN.fullmatch(route[1])])
+@every_row("method, path", [route for route in ROUTES if CLOSED[route]])
 async def test_a_client_without_a_key_is_refused(method: str, path: str) -> None:
     assert (await GUARDED.test_client().open(path, method=method)).status_code == 401
 

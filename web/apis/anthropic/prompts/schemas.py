@@ -12,22 +12,9 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from web.apis.anthropic.prompts.blocks import Content, TextContent
-from web.bodies.fields import (
-    JsonObject,
-    JsonSchema,
-    MinP,
-    Name,
-    Priority,
-    RepetitionPenalty,
-    Seed,
-    StopString,
-    Temperature,
-    Text,
-    TopK,
-    TopP,
-)
+from web.bodies.fields import JsonObject, JsonSchema, Name, StopString, Text
 from web.bodies.strict_model import StrictModel, show_unsupported
-from web.generation.control.fields import ControlFields
+from web.generation.asked import CommonFields
 from web.generation.passed_over import ANTHROPIC, names_in
 from web.process.limits import MAX_INTEGER, MAX_MESSAGES, MAX_PARTS, MAX_STOP_STRINGS, MAX_TOOLS
 
@@ -97,7 +84,7 @@ class CountBody(PromptBody):
     """The body of `POST /v1/messages/count_tokens`."""
 
 
-class MessagesBody(PromptBody):
+class MessagesBody(CommonFields, PromptBody):
     """The body of `POST /v1/messages`: Anthropic's parameters, then those of cede."""
 
     model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
@@ -105,18 +92,6 @@ class MessagesBody(PromptBody):
     max_tokens: Annotated[int, Field(ge=0, le=MAX_INTEGER)]
     stop_sequences: Annotated[list[StopString], Field(max_length=MAX_STOP_STRINGS, fail_fast=True)] | None = None
     stream: bool | None = None
-    temperature: Temperature | None = None
-    top_k: TopK | None = None
-    top_p: TopP | None = None
-
-    min_p: MinP | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    seed: Seed | None = None
-    ignore_eos: bool | None = None
-    cache_prompt: bool | None = None
-    speculate: bool | None = None
-    cede: ControlFields | None = None
-    priority: Priority | None = None
 
 
 # Hints to the server, which change nothing in the answer.

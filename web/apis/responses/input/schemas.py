@@ -18,23 +18,16 @@ from web.bodies.fields import (
     TEXT,
     JsonSchema,
     Metadata,
-    MinP,
     Name,
-    Priority,
-    RepetitionPenalty,
-    Seed,
     ServiceTier,
-    Temperature,
     TemplateVariables,
     Text,
-    TopK,
     TopLogprobs,
-    TopP,
     text_or_parts,
     type_tag,
 )
 from web.bodies.strict_model import StrictModel, show_unsupported
-from web.generation.control.fields import ControlFields
+from web.generation.asked import CommonFields
 from web.generation.passed_over import RESPONSES, names_in
 from web.process.limits import MAX_INTEGER, MAX_TOOLS
 
@@ -264,7 +257,7 @@ class PromptBody(StrictModel):
         return given.id if isinstance(given, ConversationReference) else given
 
 
-class ResponseBody(PromptBody):
+class ResponseBody(CommonFields, PromptBody):
     """The body of `POST /v1/responses`: OpenAI's parameters, then those of llama-server, of vLLM and of cede."""
 
     background: bool | None = None
@@ -278,20 +271,8 @@ class ResponseBody(PromptBody):
     store: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    temperature: Temperature | None = None
     top_logprobs: TopLogprobs | None = None
-    top_p: TopP | None = None
     user: Name | None = None
-
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    seed: Seed | None = None
-    ignore_eos: bool | None = None
-    cache_prompt: bool | None = None
-    speculate: bool | None = None
-    cede: ControlFields | None = None
-    priority: Priority | None = None
 
 
 # Hints to the server, which change nothing in the response.

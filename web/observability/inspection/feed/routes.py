@@ -11,25 +11,34 @@ from runtime.errors import RequestError
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS
 from web.bodies.paged_response import response_backlog
 from web.http.asgi import current_request
+from web.observability.inspection.feed.answers import Frame
 from web.observability.inspection.feed.stream import FeedStream
+from web.openapi.operations import EVENTS, LISTS, Parameter, Reply
 
 if TYPE_CHECKING:
-    from web.http.asgi import ScopedApp
     from web.observability.inspection.feed.feed import Feed
+    from web.openapi.operations import Api
 
 
-def add_routes(app: ScopedApp, feed: Feed, write_bytes: int, keep_alive: float) -> None:
-    """Add it to an application.
+def add_routes(api: Api, feed: Feed, write_bytes: int, keep_alive: float) -> None:
+    """Add it to an API.
 
     Args:
-        app: to be extended.
+        api: to be extended.
         feed: to be told.
         write_bytes: of one write to a connection.
         keep_alive: seconds of silence after which a stream says that it is alive.
     """
 
-    @app.get("/v1/events")
+    @api.get(
+        "/v1/events",
+        {200: Reply("A stream that ends when the server does.", {EVENTS: Frame})},
+        LISTS,
+        parameters=(Parameter("follow", "`false` for the first frame alone.", {"enum": ["true", "false"]}),),
+        endless=True,
+    )
     async def watch() -> Response:
+        """Follow what the engine does: server-sent events `snapshot`, `frame`, `lagged` and `end`."""
         http_request, follow = current_request(), follows()
         stream = FeedStream(
             feed,

@@ -10,7 +10,7 @@ import pytest
 from tests.fakes.engine import posting
 from tests.unit.web.apps import HI, error_in, make
 from tests.unit.web.openapi.documents import check, document_of, schema_of
-from web.apis.utilities.operations import RERANKERS
+from web.apis.utilities.routes import RERANKERS
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,14 @@ from actors.control import NO_CONTROL, Control
 from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import FakeEngine, as_engine, say
+from tests.fakes.operations import OPERATIONS
 from tests.rows import every_row
-from web.generation.control.fields import with_headers
-from web.generation.control.operations import CONTROL_HEADERS
-from web.serving.app import APIS, create_app
+from web.generation.control.fields import CONTROL_HEADERS, with_headers
+from web.serving.app import create_app
 
 GENERATING = {
     operation.path: operation.example | {"stream": False}
-    for api in APIS
-    for operation in api.operations
+    for operation in OPERATIONS
     if operation.example is not None and CONTROL_HEADERS[0] in operation.parameters
 }
 

@@ -11,13 +11,14 @@ import trio.testing
 from runtime.errors import RateLimited
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import FakeEngine, as_engine, posting, say, token
+from tests.fakes.operations import OPERATIONS
 from tests.unit.web.apps import CHAT, HI, error_in
 from tests.unit.web.process.access.keys import Clock, key_of
 from web.apis.responses.stored.state import open_state
 from web.process.access.api_keys import KeyRing
 from web.process.access.usage import KeyUsage, most_tokens
 from web.process.options import StateOptions
-from web.serving.app import APIS, create_app
+from web.serving.app import create_app
 
 if TYPE_CHECKING:
     from web.openapi.operations import Operation
@@ -47,7 +48,7 @@ async def test_the_refusal_comes_before_the_body_and_a_place_is_free_when_the_cl
         last.disconnect()
 
 
-@pytest.mark.parametrize("path", [o.path for api in APIS for o in api.operations if o.body is not None])
+@pytest.mark.parametrize("path", [operation.path for operation in OPERATIONS if operation.body is not None])
 async def test_each_route_with_a_body_takes_a_place(path: str) -> None:
     engine = FakeEngine([token("a")])
     app = create_app(as_engine(engine), keys=KeyRing([key_of(requests=1)]))
@@ -96,7 +97,7 @@ async def test_the_headers_are_openais_and_come_with_each_answer() -> None:
 
 # --- on every route ---------------------------------------------------------------------------------------------------
 
-GENERATING = [operation for api in APIS for operation in api.operations if 504 in operation.errors and operation.body]
+GENERATING = [operation for operation in OPERATIONS if 504 in operation.errors and operation.body]
 
 
 @pytest.mark.parametrize("operation", GENERATING, ids=lambda operation: operation.path)
