@@ -89,16 +89,12 @@ class Said:
 @asynccontextmanager
 async def open_model(model: str | None, positions: int | None) -> AsyncIterator[Engine]:
     """Open an engine over a model in float32, with so many positions or as many as there may ever be; no tiers."""
-    options = LoadOptions(resolve_model(model), slots=STREAMS, context=LONGEST, dtype="float32")
+    path, memory = resolve_model(model), None
     if positions is not None:
-        _, checkpoint = describe_model(options, "bench")
-        memory = SlotMemory(checkpoint.config, torch.float32).nbytes(positions)
-        options = LoadOptions(resolve_model(model), STREAMS, LONGEST, dtype="float32", kv_memory=memory)
-    described, checkpoint = describe_model(options, "bench")
-    async with open_thread_executor(partial(load_model, options, checkpoint)) as executor:
-        served = replace(described, context_length=LONGEST, positions=executor.model.kv.positions)
-        async with open_engine(executor, served, EngineConfig(slots=STREAMS)) as engine:
-            yield engine
+        memory = SlotMemory(open_checkpoint(path).config, torch.float32).nbytes(positions)
+    options = LoadOptions(path, STREAMS, LONGEST, dtype="float32", speculate=Proposer.OFF, kv_memory=memory)
+    async with actors.open_model(options, tiers=TierOptions(ram=0)) as opened:
+        yield opened.engine
 
 
 async def stream(engine: Engine, number: int, dice: random.Random, visits: int, said: list[int]) -> None:
