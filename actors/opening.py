@@ -26,10 +26,15 @@ from runtime.step.thread_executor import open_thread_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
+    from actors.kv.prefix_cache import PrefixCache
+    from runtime.checkpoint.open import Checkpoint
     from runtime.checkpoint.sampling_defaults import SamplingDefaults
+    from runtime.kv.cache import KVCache
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
+    from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.step.thread_executor import ModelWrapper, ThreadExecutor
 
@@ -82,31 +87,53 @@ async def open_loaded(
             adapt_threads=adapts_threads(load),
             around=nullcontext if others is None else others.step,
         ) as executor,
-        open_prefix_cache(
-            tiers or TierOptions(),
-            cache or CacheConfig(),
-            checkpoint,
-            identity,
-            executor.model.kv,
-            quantization=load.quantize.identity,
-            rope_factors=checkpoint.config.rope_factors(executor.model.kv.context),
-            deterministic=load.is_deterministic,
-            open_blocks=open_blocks,
-        ) as prefix_cache,
+        _open_cache(load, checkpoint, identity, executor.model.kv, tiers, cache, open_blocks) as prefix_cache,
         open_engine(
             executor,
-            replace(
-                described,
-                facts=replace(described.facts, fingerprint=identity),
-                context_length=executor.model.context,
-                rings=executor.model.kv.rings,
-                positions=executor.model.kv.positions,
-                position_bytes=executor.model.kv.bytes_per_position,
-                sampling=sampling or sampling_defaults(checkpoint.generation, SamplingOptions()),
-            ),
+            _as_loaded(described, identity, executor.model.kv, sampling or _recommended(checkpoint)),
             replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer),
             prefix_cache,
             ThreadedGrammars(compiler_of(described)),
         ) as engine,
     ):
         yield engine, executor
+
+
+def _open_cache(
+    load: LoadOptions,
+    checkpoint: Checkpoint,
+    identity: str,
+    kv: KVCache,
+    tiers: TierOptions | None,
+    cache: CacheConfig | None,
+    open_blocks: Callable[..., DiskBlocks],
+) -> AbstractAsyncContextManager[PrefixCache]:
+    """Open the cache for the KV of a model as it was loaded."""
+    return open_prefix_cache(
+        tiers or TierOptions(),
+        cache or CacheConfig(),
+        checkpoint,
+        identity,
+        kv,
+        quantization=load.quantize.identity,
+        rope_factors=checkpoint.config.rope_factors(kv.context),
+        deterministic=load.is_deterministic,
+        open_blocks=open_blocks,
+    )
+
+
+def _recommended(checkpoint: Checkpoint) -> SamplingDefaults:
+    return sampling_defaults(checkpoint.generation, SamplingOptions())
+
+
+def _as_loaded(described: ServedModel, identity: str, kv: KVCache, sampling: SamplingDefaults) -> ServedModel:
+    """Return what is known of a model once it is loaded: its files' identity, and what its KV has room for."""
+    return replace(
+        described,
+        facts=replace(described.facts, fingerprint=identity),
+        context_length=kv.context,
+        rings=kv.rings,
+        positions=kv.positions,
+        position_bytes=kv.bytes_per_position,
+        sampling=sampling,
+    )

@@ -16,23 +16,22 @@ import random
 import statistics
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 import torch
 import trio
 
-from actors.config import EngineConfig
+import actors
 from actors.core.generation import Failed, GenerationRequest, Token
 from actors.core.observer import Observer
-from actors.engine import open_engine
+from actors.kv.config import TierOptions
+from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.footprint import SlotMemory
-from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
-from runtime.step.thread_executor import open_thread_executor
 from runtime.step.transfer import Relocate
 from runtime.store.resolve import resolve_model
 
