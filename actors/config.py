@@ -23,7 +23,7 @@ class EngineConfig:
         log_texts: the log has the text of prompts and answers.
     """
 
-    slots: int
+    slots: int = 4
     queue: Annotated[int, Option("Requests that may wait for a slot.", whole(0), unit="requests")] = 64
     queue_timeout: Annotated[
         float | None, Option("How long a request may wait for a slot.", POSITIVE, unit="seconds", none=("none",))

@@ -16,21 +16,18 @@ import json
 import statistics
 import time
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 import trio
 
-from actors.config import EngineConfig
+import actors
 from actors.core.generation import Failed, GenerationRequest, Token
-from actors.engine import open_engine
-from actors.generating.grammars import ThreadedGrammars, compiler_of
+from actors.kv.config import TierOptions
 from runtime.grammar.grammar import Grammar, GrammarKind
-from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
-from runtime.step.thread_executor import open_thread_executor
 from runtime.store.resolve import resolve_model
 
 if TYPE_CHECKING:
@@ -53,15 +50,9 @@ GRAMMARS: dict[str, Grammar | None] = {
 @asynccontextmanager
 async def open_model(model: str | None, slots: int) -> AsyncIterator[Engine]:
     """Open an engine with so many slots over a model as it is served, without drafts."""
-    options = LoadOptions(resolve_model(model), slots=slots, context=1024)
-    described, checkpoint = describe_model(options, "bench")
-    async with (
-        open_thread_executor(partial(load_model, options, checkpoint)) as executor,
-        open_engine(
-            executor, described, EngineConfig(slots=slots), grammars=ThreadedGrammars(compiler_of(described))
-        ) as engine,
-    ):
-        yield engine
+    options = LoadOptions(resolve_model(model), slots=slots, context=1024, speculate=Proposer.OFF)
+    async with actors.open_model(options, tiers=TierOptions(ram=0)) as opened:
+        yield opened.engine
 
 
 async def write(engine: Engine, name: str, grammar: Grammar | None, tokens: int, times: list[float]) -> None:

@@ -19,13 +19,10 @@ from trio.testing import MockClock
 from actors.config import EngineConfig
 from actors.core.generation import GenerationRequest
 from actors.engine import open_engine
-from runtime.checkpoint.open import open_checkpoint
-from runtime.loading.served import Proposer, ServedModel
+from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import SimulatedExecutor
-from runtime.store.resolve import resolve_model
-from runtime.testing.simulated import SimulatedDrafter, SimulatedModel
-from runtime.text.tokenizer import Tokenizer
+from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, stand_in
 from web.observability.inspection.feed.feed import Feed
 from web.observability.inspection.feed.stream import FeedStream
 
@@ -93,10 +90,8 @@ async def _record(lengths: Sequence[float], slots: int, pause: float, seed: int)
     executor = SimulatedExecutor(
         model, lambda rows: LAYER_SECONDS + ROW_SECONDS * rows, SimulatedDrafter(model, accuracy=ACCURACY)
     )
-    tokenizer = Tokenizer.load(open_checkpoint(resolve_model(None)))
-    served = ServedModel("stand-in", 0, CONTEXT, model.vocab_size, (), tokenizer)
     config = EngineConfig(slots=slots, speculate=Proposer.DRAFT, chunk_tokens=128)
-    async with open_engine(executor, served, config) as engine, trio.open_nursery() as clients:
+    async with open_engine(executor, stand_in(model), config) as engine, trio.open_nursery() as clients:
         for number in range(math.ceil(CLIENTS_PER_SLOT * slots)):
             clients.start_soon(_ask_on, engine, number, random.Random(seed * 1000 + number))
         await trio.sleep(1.0)

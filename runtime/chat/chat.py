@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from runtime.chat.parts import OutputParser
     from runtime.chat.reading.source import Reading, Source
     from runtime.checkpoint.open import Checkpoint
+    from runtime.text.tokenizer import Tokenizer
 
 OPEN_END = "<<the model continues here>>"
 """Marks a place in a rendered conversation, which is cut off there."""
@@ -59,6 +60,11 @@ class ChatPrompt:
     parser: Callable[[], OutputParser] = PlainParser
     grammar: Grammar | None = None
     visible: frozenset[str] = frozenset()
+
+    def visible_ids(self, tokenizer: Tokenizer) -> frozenset[int]:
+        """Return the ids of the special tokens that the parser has to see."""
+        found = map(tokenizer.token_id, self.visible)
+        return frozenset(token_id for token_id in found if token_id is not None)
 
 
 class Chat:

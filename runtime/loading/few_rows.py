@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from runtime.devices.cuda.capture import open_capture
-from runtime.devices.mps.rows import open_rows
 from runtime.devices.native.kernels import open_kernels
 from runtime.errors import CheckpointError
 from runtime.nn.matrices.native import NotInKernels
@@ -78,6 +76,8 @@ def open_few_rows(
     if native == "auto" and device.type == "cpu":
         found = FewRows(kernels=open_kernels(torch.get_num_threads()))
     elif native == "auto":
+        from runtime.devices.cuda.capture import open_capture  # of other devices nothing is imported
+
         found = FewRows(capture=open_capture(device), row_kernels=open_row_kernels(config, device, dtype))
     if deterministic and found.kernels is None:
         raise _refused("what it takes are kernels, which cannot be used here; the log says why")
@@ -86,7 +86,11 @@ def open_few_rows(
 
 def open_row_kernels(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> RowKernels | None:
     """Return what attends in a model's steps of few rows where nothing is recorded: on MPS; None elsewhere."""
-    return open_rows(config, device, dtype) if device.type == "mps" else None
+    if device.type != "mps":
+        return None
+    from runtime.devices.mps.rows import open_rows
+
+    return open_rows(config, device, dtype)
 
 
 @contextmanager

@@ -34,12 +34,12 @@ class ServedModel:
     """The plain data of a model that the layers above need.
 
     Attributes:
-        name: the one that `GET /v1/models` shows.
-        created: when the model was loaded, in seconds since the epoch.
         context_length: the most tokens that one sequence may have, prompt and output together.
         vocab_size: logits of a row; the tokenizer may have fewer tokens.
-        eos_token_ids: tokens that end an output, unless the request ignores them.
         tokenizer: the checkpoint's.
+        name: the one that `GET /v1/models` shows.
+        created: when the model was loaded, in seconds since the epoch.
+        eos_token_ids: tokens that end an output, unless the request ignores them.
         chat: how the model converses; None for a base model, which has no chat template.
         sampling: what a request that does not say otherwise samples by.
         facts: what its files say about themselves.
@@ -51,12 +51,12 @@ class ServedModel:
         position_bytes: of the KV of one of them; 0 where that is not known.
     """
 
-    name: str
-    created: int
     context_length: int
     vocab_size: int
-    eos_token_ids: tuple[int, ...]
     tokenizer: Tokenizer
+    name: str = "stand-in"
+    created: int = 0
+    eos_token_ids: tuple[int, ...] = ()
     chat: Chat | None = None
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     facts: ModelFacts = field(default_factory=ModelFacts)

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.devices.parallel.kv import DividedKV
 from runtime.devices.parallel.share import check_shares, share_config
 from runtime.errors import CheckpointError
-from runtime.nn.rank_model import LeadingModel
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
@@ -17,6 +15,7 @@ if TYPE_CHECKING:
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
     from runtime.nn.model import HiddenStates
+    from runtime.nn.rank_model import LeadingModel
     from runtime.nn.weights import Weights
 
 
@@ -51,6 +50,9 @@ def lead(
         states: as of `Transformer`.
         others: the other ranks.
     """
+    from runtime.devices.parallel.kv import DividedKV  # what no other model needs
+    from runtime.nn.rank_model import LeadingModel
+
     kv = DividedKV(config, others.share.of, others.lines, **sizes)
     group = others.join(sizes["context"], sizes["positions"], sizes["device"])
     return LeadingModel(share_config(config, others.share.of), weights, kv, group, others.lines, states)

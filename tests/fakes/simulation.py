@@ -231,8 +231,16 @@ def serve_stand_in(
     positions: int | None = None,
 ) -> FaultyServed:
     """Return what is served of the stand-in model."""
-    plain = "stand-in", 0, context, VOCABULARY, end_ids, Tokenizer(byte_level())
-    return FaultyServed(*plain, chat=chat, rings=rings, positions=positions, faults=faults)
+    return FaultyServed(
+        context,
+        VOCABULARY,
+        Tokenizer(byte_level()),
+        eos_token_ids=end_ids,
+        chat=chat,
+        rings=rings,
+        positions=positions,
+        faults=faults,
+    )
 
 
 def windowed(window: int, slack: int) -> Rings:

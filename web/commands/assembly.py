@@ -129,10 +129,10 @@ def _engine_config(chosen: Chosen, slots: int, access: Access, diagnostics: Diag
 
 def _diagnostics(chosen: Chosen) -> Diagnostics:
     """Return what is said of the server's work.  Raises RecordingError."""
-    from web.observability.recording.file import check_writable
-
     diagnostics = chosen.config(Diagnostics)
     if diagnostics.record is not None:
+        from web.observability.recording.file import check_writable
+
         check_writable(diagnostics.record)
     if diagnostics.log_prompts == "on":
         logger.warning("--log-prompts: what clients ask and are answered goes to the log")

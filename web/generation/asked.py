@@ -10,7 +10,6 @@ from runtime.chat.chat import ChatPrompt
 from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import Priority, RepetitionPenalty
 from web.generation.control.fields import ControlFields, control_of
-from web.generation.prompts import visible_ids
 from web.generation.sampling import SamplingFields, allowed_ids, bad_words, end_ids, sampling_params
 from web.generation.tiers import priority_of
 
@@ -112,7 +111,7 @@ def generation_request(
         allowed=allowed_ids(fields.get("allowed_token_ids"), model, has_grammar=prompt.grammar is not None),
         cache_prompt=fields.get("cache_prompt") is not False,
         speculate=fields.get("speculate") is not False,
-        visible=visible_ids(prompt, model),
+        visible=prompt.visible_ids(model.tokenizer),
         grammar=prompt.grammar,
         session=fields.get("prompt_cache_key") or None,
         control=control_of(fields.get("cede")),

@@ -75,12 +75,6 @@ def render(conversation: Conversation, model: ServedModel, param: str = "message
     return model.chat.prompt(conversation)
 
 
-def visible_ids(prompt: ChatPrompt, model: ServedModel) -> frozenset[int]:
-    """Return the ids of the special tokens that the parser of the answer has to see."""
-    found = {model.tokenizer.token_id(token) for token in prompt.visible}
-    return frozenset(token_id for token_id in found if token_id is not None)
-
-
 def _characters(turn: Turn) -> int:
     calls = sum(len(call.name) + len(call.arguments) for call in turn.tool_calls)
     return len(turn.content or "") + len(turn.reasoning or "") + calls

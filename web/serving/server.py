@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import logging
 import os
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
 
 from actors.diagnostics.loop_watch import LoopWatch, watch_loop
-from actors.engine import Engine, open_engine
-from actors.generating.grammars import ThreadedGrammars, compiler_of
 from actors.kv.config import CacheConfig, TierOptions
-from actors.kv.opening import open_prefix_cache
+from actors.opening import open_loaded
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.errors import DeviceLost
-from runtime.loading.drafters import plan_drafter
-from runtime.loading.load import adapts_threads, describe_model, load_model
-from runtime.step.thread_executor import open_thread_executor
 from web.apis.responses.stored.state import open_state
 from web.http.browser_policy import BrowserPolicy
 from web.http.hypercorn_config import hypercorn_config
@@ -33,8 +28,6 @@ from web.http.listeners import listen, open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.observability.inspection.feed.feed import Feed
 from web.observability.metrics.metrics import Metrics
-from web.observability.recording.opening import open_recording
-from web.observability.tracing.export import open_tracing
 from web.process.access.api_keys import KeyRing, plain_key
 from web.process.access.reload import reload_on_hangup
 from web.process.access.usage import KeyUsage, TokenMeter
@@ -44,17 +37,19 @@ from web.process.limits import Limits
 from web.process.options import Patience, StateOptions, Wire
 from web.process.signals import exit_now
 from web.serving.app import create_app
-from web.serving.ranks import open_ranks
 from web.serving.stopping import stop_on_signal, stop_when_lost
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import AsyncIterator, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from actors.config import EngineConfig
+    from actors.engine import Engine
     from runtime.loading.options import LoadOptions
+    from runtime.nn.model import Transformer
     from runtime.step.thread_executor import ThreadExecutor
     from web.apis.responses.stored.state import State
     from web.process.access.api_keys import ApiKey
@@ -149,10 +144,9 @@ async def run_server(
     """
     hooks = hooks or ServerHooks()
     async with (
-        open_ranks(options.load.tensor_parallel) as ranks,
+        _open_ranks(options.load.tensor_parallel) as ranks,
         _open_engine(options, progress, hooks, ranks) as (engine, executor),
-        open_tracing(engine, os.environ) if options.traced else nullcontext(),
-        open_recording(engine, options.record) if options.record is not None else nullcontext(),
+        _open_exports(engine, options),
         open_state(engine, options.state) as state,
     ):
         await _serve_until_signal(options, engine, state, sockets, announce, hooks, ranks)
@@ -183,7 +177,7 @@ async def open_server(
     stop = trio.Event()
     async with (
         open_listeners("127.0.0.1", 0) as listeners,
-        open_ranks(options.load.tensor_parallel) as ranks,
+        _open_ranks(options.load.tensor_parallel) as ranks,
         _open_engine(options, progress, ServerHooks(), ranks) as (engine, _),
         open_state(engine, options.state) as state,
         trio.open_nursery() as serving,
@@ -193,53 +187,52 @@ async def open_server(
         stop.set()
 
 
+def _open_ranks(of: int) -> AbstractAsyncContextManager[RankProcesses | None]:
+    """Open the other ranks' processes; of a model that is computed in this one alone nothing of theirs is imported."""
+    if of == 1:
+        return nullcontext()
+    from web.serving.ranks import open_ranks
+
+    return open_ranks(of)
+
+
+@asynccontextmanager
+async def _open_exports(engine: Engine, options: ServerOptions) -> AsyncIterator[None]:
+    """Export traces and record what the engine does, where that is asked for, while the scope lasts."""
+    async with AsyncExitStack() as stack:
+        if options.traced:
+            from web.observability.tracing.export import open_tracing
+
+            await stack.enter_async_context(open_tracing(engine, os.environ))
+        if options.record is not None:
+            from web.observability.recording.opening import open_recording
+
+            await stack.enter_async_context(open_recording(engine, options.record))
+        yield
+
+
 @asynccontextmanager
 async def _open_engine(
     options: ServerOptions,
     progress: Callable[[int, int], None] | None,
     hooks: ServerHooks,
     ranks: RankProcesses | None,
-) -> AsyncIterator[tuple[Engine, ThreadExecutor[Any]]]:
-    """The model on its device thread, the cache of its KV, and the engine over both, with what they are fitted with."""
-    load, others = options.load, None if ranks is None else ranks.others
-    described, checkpoint = describe_model(load, options.model_name)
-    drafter = plan_drafter(load, checkpoint, described.tokenizer)
-    identity = await trio.to_thread.run_sync(checkpoint.fingerprint)
+) -> AsyncIterator[tuple[Engine, ThreadExecutor[Transformer]]]:
+    """The engine over the model, and what runs its steps, with what they are fitted with."""
     async with (
-        open_thread_executor(
-            partial(load_model, load, checkpoint, drafter, progress, others),
-            drafter.load,
-            wrap=hooks.model,
+        open_loaded(
+            options.load,
+            options.model_name,
+            options.engine,
+            sampling=options.sampling,
+            tiers=options.tiers,
+            cache=options.cache,
             hang_timeout=options.patience.hang_timeout,
-            adapt_threads=adapts_threads(load),
-            around=nullcontext if others is None else others.step,
-        ) as executor,
-        open_prefix_cache(
-            options.tiers,
-            options.cache,
-            checkpoint,
-            identity,
-            executor.model.kv,
-            quantization=load.quantize.identity,
-            rope_factors=checkpoint.config.rope_factors(executor.model.kv.context),
-            deterministic=load.is_deterministic,
+            progress=progress,
+            others=None if ranks is None else ranks.others,
+            wrap=hooks.model,
             open_blocks=hooks.disk_blocks,
-        ) as cache,
-        open_engine(
-            executor,
-            replace(
-                described,
-                facts=replace(described.facts, fingerprint=identity),
-                context_length=executor.model.context,
-                rings=executor.model.kv.rings,
-                positions=executor.model.kv.positions,
-                position_bytes=executor.model.kv.bytes_per_position,
-                sampling=options.sampling,
-            ),
-            replace(options.engine, speculate=drafter.proposer),
-            cache,
-            ThreadedGrammars(compiler_of(described)),
-        ) as engine,
+        ) as (engine, executor),
         hooks.attend(engine),
     ):
         yield engine, executor

@@ -16,23 +16,22 @@ import random
 import statistics
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 import torch
 import trio
 
-from actors.config import EngineConfig
+import actors
 from actors.core.generation import Failed, GenerationRequest, Token
 from actors.core.observer import Observer
-from actors.engine import open_engine
+from actors.kv.config import TierOptions
+from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.footprint import SlotMemory
-from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
-from runtime.step.thread_executor import open_thread_executor
 from runtime.step.transfer import Relocate
 from runtime.store.resolve import resolve_model
 
@@ -89,16 +88,12 @@ class Said:
 @asynccontextmanager
 async def open_model(model: str | None, positions: int | None) -> AsyncIterator[Engine]:
     """Open an engine over a model in float32, with so many positions or as many as there may ever be; no tiers."""
-    options = LoadOptions(resolve_model(model), slots=STREAMS, context=LONGEST, dtype="float32")
+    path, memory = resolve_model(model), None
     if positions is not None:
-        _, checkpoint = describe_model(options, "bench")
-        memory = SlotMemory(checkpoint.config, torch.float32).nbytes(positions)
-        options = LoadOptions(resolve_model(model), STREAMS, LONGEST, dtype="float32", kv_memory=memory)
-    described, checkpoint = describe_model(options, "bench")
-    async with open_thread_executor(partial(load_model, options, checkpoint)) as executor:
-        served = replace(described, context_length=LONGEST, positions=executor.model.kv.positions)
-        async with open_engine(executor, served, EngineConfig(slots=STREAMS)) as engine:
-            yield engine
+        memory = SlotMemory(open_checkpoint(path).config, torch.float32).nbytes(positions)
+    options = LoadOptions(path, STREAMS, LONGEST, dtype="float32", speculate=Proposer.OFF, kv_memory=memory)
+    async with actors.open_model(options, tiers=TierOptions(ram=0)) as opened:
+        yield opened.engine
 
 
 async def stream(engine: Engine, number: int, dice: random.Random, visits: int, said: list[int]) -> None:

@@ -14,9 +14,9 @@ from actors.config import EngineConfig
 from actors.core.generation import Finished, Token
 from actors.core.life import State
 from actors.engine import Engine, open_engine
-from runtime.loading.served import Proposer, ServedModel
+from runtime.loading.served import Proposer
 from runtime.step.executor import SimulatedExecutor
-from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, chain
+from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, chain, stand_in
 from runtime.text.tokenizer import Tokenizer
 from tests.fakes.simulation import VOCABULARY, AtStep, ask, prompt, run, simulated
 from tests.models.small_tokenizers import byte_level
@@ -129,7 +129,7 @@ async def open_speculation(
     model = _model(source, slots)
     drafter = SimulatedDrafter(model, accuracy=accuracy, from_states=source is Proposer.MTP)
     executor = Recorder(model, drafter)
-    served = ServedModel("stand-in", 0, 256, VOCABULARY, tuple(end_ids), Tokenizer(byte_level()))
+    served = stand_in(model, Tokenizer(byte_level()), end_ids=end_ids)
     config = EngineConfig(slots=slots, chunk_tokens=8, speculate=source, draft_tokens=draft_tokens)
     async with open_engine(executor, served, config) as engine:
         executor.engine = engine

@@ -17,13 +17,11 @@ from actors.core.observer import HOOKS, Observer, Observers
 from actors.core.receipts import CancelReason
 from actors.engine import Engine, open_engine
 from runtime.errors import QueueFull
-from runtime.loading.served import Proposer, ServedModel
+from runtime.loading.served import Proposer
 from runtime.step.executor import SimulatedExecutor
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
-from runtime.testing.simulated import SimulatedDrafter
-from runtime.text.tokenizer import Tokenizer
-from tests.fakes.simulation import CULPRIT, VOCABULARY, Faults, FaultyModel, ask, open_simulation, prompt, simulated
-from tests.models.small_tokenizers import byte_level
+from runtime.testing.simulated import SimulatedDrafter, stand_in
+from tests.fakes.simulation import CULPRIT, Faults, FaultyModel, ask, open_simulation, prompt, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,9 +212,8 @@ async def test_nothing_is_made_for_nobody(monkeypatch: pytest.MonkeyPatch) -> No
             monkeypatch.setattr(kind, "__init__", refuse)
     model = FaultyModel(Faults(raise_on={CULPRIT}), slots=1, context=256, num_layers=2)
     executor = SimulatedExecutor(model, lambda rows: 0.001, SimulatedDrafter(model, accuracy=0.8))
-    served = ServedModel("stand-in", 0, 256, VOCABULARY, (), Tokenizer(byte_level()))
     config = EngineConfig(slots=1, queue=1, chunk_tokens=8, speculate=Proposer.DRAFT)
-    async with open_engine(executor, served, config) as engine, trio.open_nursery() as nursery:
+    async with open_engine(executor, stand_in(model), config) as engine, trio.open_nursery() as nursery:
         for name, tokens in {"a": prompt(9), "b": [*prompt(9), CULPRIT], "c": prompt(9)}.items():
             nursery.start_soon(partial(_read, engine, ask(name, tokens), hangs_up=name == "a"))
     manager = engine.statistics().manager

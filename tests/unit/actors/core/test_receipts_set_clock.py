@@ -8,13 +8,9 @@ import trio
 from actors.config import EngineConfig
 from actors.core.generation import GenerationRequest, Token
 from actors.engine import open_engine
-from runtime.checkpoint.open import open_checkpoint
-from runtime.loading.served import ServedModel
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import SimulatedExecutor
-from runtime.store.resolve import resolve_model
-from runtime.testing.simulated import SimulatedModel
-from runtime.text.tokenizer import Tokenizer
+from runtime.testing.simulated import SimulatedModel, stand_in
 from tests.sim.instruments.recording import Recorded
 from tests.sim.instruments.spans import Traced
 
@@ -34,10 +30,10 @@ class SetExecutor(SimulatedExecutor):
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
 async def test_a_receipt_and_a_span_are_of_the_time_that_it_was(autojump_clock: object, jump: float) -> None:
     """Also in the request in which the clock is set; how long things took is as it was."""
-    executor = SetExecutor(SimulatedModel(slots=2, context=256), lambda rows: 0.001)
-    served = ServedModel("stand-in", 0, 256, 1000, (), Tokenizer.load(open_checkpoint(resolve_model(None))))
+    model = SimulatedModel(slots=2, context=256)
+    executor = SetExecutor(model, lambda rows: 0.001)
     traced, recorded = Traced(), Recorded()
-    async with open_engine(executor, served, EngineConfig(slots=2)) as engine:
+    async with open_engine(executor, stand_in(model), EngineConfig(slots=2)) as engine:
         with traced.watching(engine), recorded.watching(engine):
             for name in ("before", "meanwhile", "after"):
                 with trio.CancelScope() as scope:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from runtime.checkpoint.config import parse_config
+from runtime.devices.mps import rows as mps_rows
 from runtime.devices.mps.rows import MetalRows
 from runtime.errors import CheckpointError
 from runtime.loading import few_rows
@@ -63,7 +64,7 @@ def test_with_kernels_it_is_not(monkeypatch: pytest.MonkeyPatch, kernels: Kernel
 
 def test_nothing_is_opened_that_was_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(few_rows, "open_kernels", lambda threads: pytest.fail("they were"))
-    monkeypatch.setattr(few_rows, "open_rows", lambda config, device, dtype: pytest.fail("they were"))
+    monkeypatch.setattr(mps_rows, "open_rows", lambda config, device, dtype: pytest.fail("they were"))
     for device in (CPU, torch.device("mps")):
         assert open_few_rows("off", CONFIG, device, torch.float32) == FewRows()
 
@@ -77,7 +78,7 @@ def test_on_mps_single_rows_have_kernels(monkeypatch: pytest.MonkeyPatch, shim: 
         asked.append(wanted)
         return opened
 
-    monkeypatch.setattr(few_rows, "open_rows", open_rows)
+    monkeypatch.setattr(mps_rows, "open_rows", open_rows)
     device = torch.device("mps")
     assert open_few_rows("auto", CONFIG, device, torch.float16) == FewRows(row_kernels=opened)
     assert open_row_kernels(CONFIG, device, torch.float32) is opened

