@@ -1,7 +1,7 @@
 """The OpenAPI document of everything that is served, and the page that shows it.
 
 - `operations`: `Api` and `Operation`, in which each API says what its routes take and answer, as plain data
-- `schemas`: pydantic's models as the document's named schemas
+- `schemas`: models, `TypedDict`s and dataclasses as the document's named schemas
 - `document`: makes the document of them
 - `routes`: serves it, and the page
 - `viewer_files`: the page's files, which are in `viewer` and come with the wheel; `npm_archive`: packages of npm's

@@ -10,6 +10,6 @@ whoever asks has to know neither addresses nor keys, and finds the workers as a 
     merging     one answer out of those of all workers
     feed/       what all workers do, while they do it
     operations  what these take and answer, for their OpenAPI document
-    answers     the models of that
+    answers     what is answered, for that document and for mypy
     routes      the routes of the control address, over HTTP
 """

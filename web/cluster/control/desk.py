@@ -17,7 +17,7 @@ from web.cluster.control.questions import Question
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from actors.core.generation import RequestStatus
+    from actors.core.generation import LiveRequest
     from actors.core.receipts import Receipt
     from actors.engine import Engine
     from web.cluster.control.questions import Json
@@ -67,7 +67,7 @@ class Desk:
         self._engine.groups.end_superseded(None, name, by=newest[1])
         return newest
 
-    def _requests(self) -> Iterator[RequestStatus]:
+    def _requests(self) -> Iterator[LiveRequest]:
         return (status for status in self._engine.requests() if status.owner is None)
 
     def _slots(self) -> list[Json]:

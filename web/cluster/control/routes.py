@@ -17,6 +17,15 @@ from web.bodies.errors.shapes import ErrorShapes
 from web.bodies.json_response import json_response
 from web.bodies.query import number
 from web.cluster.control import merging
+from web.cluster.control.answers import (
+    CancelledAt,
+    GroupEndedAtAll,
+    GroupsOfAll,
+    ReceiptsOfAll,
+    RequestsOfAll,
+    SlotsOfAll,
+    StatisticsOfAll,
+)
 from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
 from web.cluster.control.operations import CONTROL
@@ -76,7 +85,7 @@ def _add_lists(app: ScopedApp, workers: Workers) -> None:
     @app.get("/v1/requests")
     async def requests() -> Response:
         answers, silent = await workers.ask(Question.REQUESTS)
-        return json_response({"data": merging.oldest_first(answers), "unreachable": silent})
+        return json_response(RequestsOfAll(data=merging.oldest_first(answers), unreachable=silent))
 
     @app.get("/v1/receipts")
     async def receipts() -> Response:
@@ -84,22 +93,22 @@ def _add_lists(app: ScopedApp, workers: Workers) -> None:
         names = None if request_id is None else merging.names_of(request_id)
         wait = number("wait", 0, least=0, most=MAX_WAIT)
         answers, silent = await workers.ask(Question.RECEIPTS, limit=limit, request_ids=names, wait=wait)
-        return json_response({"data": merging.newest_first(answers, limit), "unreachable": silent})
+        return json_response(ReceiptsOfAll(data=merging.newest_first(answers, limit), unreachable=silent))
 
     @app.get("/slots")
     async def slots() -> Response:
         answers, silent = await workers.ask(Question.SLOTS)
-        return json_response({"slots": merging.all_of(answers), "unreachable": silent})
+        return json_response(SlotsOfAll(slots=merging.all_of(answers), unreachable=silent))
 
     @app.get("/v1/statistics")
     async def statistics() -> Response:
         answers, silent = await workers.ask(Question.STATISTICS)
-        return json_response({"data": merging.statistics(answers), "unreachable": silent})
+        return json_response(StatisticsOfAll(data=merging.statistics(answers), unreachable=silent))
 
     @app.get("/v1/groups")
     async def groups() -> Response:
         answers, silent = await workers.ask(Question.GROUPS)
-        return json_response({"data": merging.groups(answers), "unreachable": silent})
+        return json_response(GroupsOfAll(data=merging.groups(answers), unreachable=silent))
 
 
 def _add_ends(app: ScopedApp, workers: Workers) -> None:
@@ -107,7 +116,7 @@ def _add_ends(app: ScopedApp, workers: Workers) -> None:
     async def end_group(group: str) -> Response:
         answers, silent = await workers.ask(Question.END_GROUP, name=group)
         ended = [request_id for _, ids in sorted(answers.items()) for request_id in ids]
-        return json_response({"group": group, "cancelled": ended, "unreachable": silent})
+        return json_response(GroupEndedAtAll(group=group, cancelled=ended, unreachable=silent))
 
     @app.delete("/v1/requests/<request_id>")
     async def cancel(request_id: str) -> Response:
@@ -121,8 +130,7 @@ def _add_ends(app: ScopedApp, workers: Workers) -> None:
         for worker, name in found:
             ended, _ = await workers.ask(Question.CANCEL, worker=worker, id=name)
             if ended.get(worker):
-                answer = {"id": request_id, "cancelled": True, "worker": worker, "unreachable": silent}
-                return json_response(answer)
+                return json_response(CancelledAt(id=request_id, cancelled=True, worker=worker, unreachable=silent))
         if silent:
             raise Unavailable(f"It cannot be said whether the request lives: no answer from {', '.join(silent)}.")
         raise NotFound(f"There is no live request '{request_id}'.", param="request_id", code="request_not_found")

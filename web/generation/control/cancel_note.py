@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from typing import TYPE_CHECKING, NotRequired
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
@@ -12,20 +11,20 @@ if TYPE_CHECKING:
 
 
 class CancelNote(TypedDict):
-    """Facts about an answer that the API has no word for."""
+    """Facts about an answer that the API has no word for.
 
-    cancelled: NotRequired[Annotated[str | None, Field(description="Why the answer was cut short, as in its receipt.")]]
-    warmed_tokens: NotRequired[
-        Annotated[
-            int | None,
-            Field(description="Of a warm request: how many tokens of the prompt a request that comes next finds read."),
-        ]
-    ]
+    Attributes:
+        cancelled: why the answer was cut short, as in its receipt.
+        warmed_tokens: of a warm request: how many tokens of the prompt a request that comes next finds read.
+    """
+
+    cancelled: NotRequired[str]
+    warmed_tokens: NotRequired[int]
 
 
-def cancel_note(finished: Finished) -> dict[str, Any]:
+def cancel_note(finished: Finished) -> dict[str, CancelNote]:
     """Return the field `cede` of what ends an answer; nothing where there is nothing to tell."""
-    fields: dict[str, Any] = {}
+    fields: CancelNote = {}
     if finished.cancelled is not None:
         fields["cancelled"] = finished.cancelled.value
     if finished.warmed_tokens is not None:

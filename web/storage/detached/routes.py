@@ -11,6 +11,7 @@ from runtime.errors import NotFound, RequestError
 from web.bodies.json_response import json_response
 from web.bodies.query import number
 from web.http.asgi import current_request
+from web.storage.detached.answers import Unfinished
 from web.storage.detached.attaching import attached, whole
 from web.storage.detached.operations import MAX_WAIT
 
@@ -60,7 +61,7 @@ def add_routes(app: ScopedApp, engine: Engine, runs: Runs | None, write_bytes: i
         with run.reading(), trio.move_on_after(number("wait", 0, least=0, most=MAX_WAIT)):
             await run.ended.wait()
         if not run.ended.is_set():
-            return json_response({"id": run.id, "status": "in_progress"}, 202)
+            return json_response(Unfinished(id=run.id, status="in_progress"), 202)
         return await whole(run, engine.unread, write_bytes)
 
 

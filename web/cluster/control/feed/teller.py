@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING
 
+from web.bodies.json_encoding import dumps
 from web.cluster.handoff import Closed, handing_over
 from web.cluster.settings import BEAT_SECONDS
 from web.observability.inspection.feed.frames import Frames
@@ -63,6 +65,6 @@ class Teller:
         with self._feed.watched() as viewer:
             frames = Frames(self._feed, viewer, FrontDoorSight())
             while (frame := await frames.next(math.inf)) is not None:
-                await pieces.put(frame._asdict())
+                await pieces.put({"kind": frame.kind, "value": json.loads(dumps(frame.value))})
                 if frames.is_over:
                     return

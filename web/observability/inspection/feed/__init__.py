@@ -8,7 +8,7 @@
     stream      FeedStream: the body of a response
     routes      the route
     operations  what the OpenAPI document says of it
-    answers     what is told, for that document
+    answers     what a frame has, for that document and for mypy
 
 Nobody is waited for.  Each frame of the stream says how the engine stands and what has happened since the frame before;
 a viewer that reads too slowly loses events, and the next frame says how many.
