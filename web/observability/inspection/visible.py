@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from actors.core.receipts import Receipt
     from actors.core.slot_views import SlotStatus
     from actors.engine import Engine
+    from actors.groups.group import LiveGroup
     from web.storage.detached.run import Run
     from web.storage.detached.runs import Runs
 
-ShownT = TypeVar("ShownT", "LiveRequest", "Receipt")
+ShownT = TypeVar("ShownT", "LiveGroup", "LiveRequest", "Receipt")
 
 
 class Sight(Protocol):

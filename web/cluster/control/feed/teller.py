@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from web.bodies.json_encoding import dumps
+from web.cluster.control.desk import FrontDoorSight
 from web.cluster.handoff import Closed, handing_over
 from web.cluster.settings import BEAT_SECONDS
 from web.observability.inspection.feed.frames import Frames
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
 
 SIGN_OF_LIFE: Json = {}
 """Between two frames, of a worker that has nothing to tell."""
-
-
-class FrontDoorSight:
-    """Rights of whoever asks through a front door, which has no keys: to see what belongs to nobody."""
-
-    def may_see(self, owner: str | None) -> bool:
-        """Return whether it came through a front door."""
-        return owner is None
 
 
 class Teller:
