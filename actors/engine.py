@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from actors.config import EngineConfig
     from actors.core.costs import StepCosts
-    from actors.core.generation import GenerationRequest, RequestStatus
+    from actors.core.generation import GenerationRequest, LiveRequest
     from actors.core.observer import Observer
     from actors.core.slot_views import SlotStatus
     from actors.generating.grammars import Compiled, Grammars
@@ -269,7 +269,7 @@ class Engine:
         """The slot manager, to be looked at."""
         return self._manager
 
-    def requests(self) -> list[RequestStatus]:
+    def requests(self) -> list[LiveRequest]:
         """The live requests, oldest first."""
         return [request.status() for request in self._live.values()]
 

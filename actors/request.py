@@ -21,7 +21,7 @@ from actors.core.generation import (
     Finished,
     FinishReason,
     GenerationRequest,
-    RequestStatus,
+    LiveRequest,
     Timings,
 )
 from actors.core.receipts import CancelReason
@@ -145,10 +145,10 @@ class Request:
         self._buffer.fail(error)
         self.cancel(CancelReason.STALLED_READER)
 
-    def status(self) -> RequestStatus:
+    def status(self) -> LiveRequest:
         """Return this request as a frozen snapshot."""
         preemptions = [self._manager.preemptions_of(ticket) for ticket in self._tickets]
-        return RequestStatus(
+        return LiveRequest(
             id=self.id,
             created=self.created,
             states=tuple(self._manager.state_of(ticket) for ticket in self._tickets),

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+# These are fields' types, which the schemas of what is shown are made of, too.
+from actors.generating.unread import UnreadStatistics  # noqa: TC001
+from actors.manager.statistics import ManagerStatistics  # noqa: TC001
+from runtime.loading.served import Proposer  # noqa: TC001
+
 if TYPE_CHECKING:
-    from actors.generating.unread import UnreadStatistics
-    from actors.manager.statistics import ManagerStatistics
     from actors.manager.step_runner import StepCounts
-    from runtime.loading.served import Proposer
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculationStatistics:
-    """Counts of drafting since the start.
+    """Statistics of drafting since the start.
 
     Attributes:
         draft_steps, draft_rows: run on the drafter; some rows only read what was missed.
@@ -47,7 +49,7 @@ def speculation_statistics(proposer: Proposer, counts: StepCounts) -> Speculatio
 
 @dataclass(frozen=True, slots=True)
 class EngineStatistics:
-    """The engine as a frozen snapshot."""
+    """Counts since the start, and what is held now."""
 
     live_requests: int
     manager: ManagerStatistics

@@ -7,17 +7,17 @@ ticket, a hold and an actor of its own; they share the request's id, cancel scop
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from actors.control import NO_CONTROL, Control
+from actors.core.life import State  # noqa: TC001  what is shown of a request is a schema, too
 from runtime.step.prompt_rows.wanted import NO_OUTPUTS, PromptOutputs
 from runtime.text.stop_strings import NO_STOPS, StopAutomaton
 
 if TYPE_CHECKING:
     from array import array
 
-    from actors.core.life import State
     from actors.core.receipts import CancelReason
     from runtime.errors import CedeError
     from runtime.grammar.grammar import Grammar
@@ -182,22 +182,33 @@ Event: TypeAlias = Progress | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class RequestStatus:
-    """One live request as a frozen snapshot."""
+class LiveRequest:
+    """A request that is queued or runs, with an entry of `states` and `slots` for each of its generations.
+
+    Attributes:
+        created: seconds since the epoch, like the deadline.
+        slots: None for a generation that has none.
+        owner: the name of the API key that asked.
+        deadline: when it is cancelled if it has not ended; None if it may take for ever.
+        priority: the lower, the earlier.
+        group: this and those below, to `warm`: what the request said of itself, in `cede`.
+        parks: how often one of its generations left its slot to a more important one.
+        parked_seconds: for how long, in all, until now.
+    """
 
     id: str
-    created: float  # seconds since the epoch
-    states: tuple[State, ...]  # one per generation
+    created: float
+    states: tuple[State, ...]
     prompt_tokens: int
     completion_tokens: int
-    slots: tuple[int | None, ...] = field(default=())  # one per generation; None while it has none
-    owner: str | None = None  # as of the request
-    deadline: float | None = None  # seconds since the epoch; None if it has none
-    priority: int = 0  # as of the request
-    group: str | None = None  # this and the next as of the request's control
+    slots: tuple[int | None, ...] = ()
+    owner: str | None = None
+    deadline: float | None = None
+    priority: int = 0
+    group: str | None = None
     supersede: str | None = None
     first_wins: bool = False
     after: str | None = None
     warm: bool = False
-    parks: int = 0  # how often one of its generations left its slot to a more important one
-    parked_seconds: float = 0.0  # for how long, in all, until now
+    parks: int = 0
+    parked_seconds: float = 0.0

@@ -40,17 +40,22 @@ class CancelReason(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The record of one cancel.  Times are seconds since the epoch, comparable with one another to the microsecond.
+    """Cost of one cancel.  Times are seconds since the epoch, comparable with one another to the microsecond.
 
     They are as far before the machine's time when the receipt was written as the executor's clock says.
 
-    `computed_tokens == kept_tokens + wasted_tokens` always: rows that the target's steps ran for this generation, those
-    committed to its slot (a retry finds them), and those dropped with the step in flight or as drafts not accepted.
-    `last_kernel_at` and `slot_freed_at` are None for a generation that held no slot.  `layers_after_cancel` counts
-    the layers of the step in flight that ended after `detected_at` with this generation's rows still in the batch.
-    `owner` is the name of the API key that asked; None where there are no keys.  `group`, `supersede`, `after` and
-    `warm` are what the request said; None, or False, where it said nothing.  `parks` and `parked_seconds` say how
-    often, and for how long in all, it had left its slot to a more important one; in phase `parked` it held none.
+    Attributes:
+        index: which of the request's generations.
+        phase: of its life; in `parked` it held no slot.
+        last_kernel_at, slot_freed_at: None if it held no slot.
+        computed_tokens: rows that the target's steps ran for it: always those that were kept and wasted together.
+        kept_tokens: of these, those committed to its slot, where a retry finds them.
+        wasted_tokens: of these, those dropped with the step in flight, or as drafts that were not accepted.
+        layers_after_cancel: of the step in flight, that ended after `detected_at` with its rows still in the batch.
+        owner: the name of the API key that asked; None where there are no keys.
+        group: this and those below, to `warm`: what the request said of itself, in `cede`.
+        parks: how often it had left its slot to a more important one.
+        parked_seconds: for how long, in all.
     """
 
     request_id: str

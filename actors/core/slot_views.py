@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from actors.core.life import State  # noqa: TC001  what is shown of a slot is a schema, too
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from actors.core.life import State
     from runtime.kv.blocks import BlockKey
     from runtime.kv.token_chain import TokenChain
 
@@ -155,11 +155,14 @@ class SlotView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """A slot as `GET /slots` shows it.
+    """State of one slot, and how much KV is in it.
 
-    `tokens` counts the sequence of whoever holds it, `resident_tokens` what is reusable, and `draft_tokens` how far the
-    drafter has read: at rest no farther than the resident ones.  Its KV lies in `capacity` positions of the arena, from
-    `origin` on.
+    Attributes:
+        tokens: of the sequence that it works on.
+        resident_tokens: whose KV stays in it while it is idle.
+        draft_tokens: of which the drafter has KV: at rest no more than the resident ones.
+        origin: the position of the KV arena where its sequence begins.
+        capacity: how many positions it has there; 0 for none.
     """
 
     id: int

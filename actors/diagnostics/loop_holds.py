@@ -28,10 +28,11 @@ class Cause(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoopHold:
-    """A time in which nobody else's task could run.
+    """A time in which the event loop stood still: nobody else's task could run.
 
     Attributes:
-        seconds: how long it was, and `cpu_seconds`, how much of that the loop's thread spent on a processor.
+        seconds: how long it was.
+        cpu_seconds: of these, what the loop's thread spent on a processor.
         task: the name of Trio's task whose step it was; empty where the loop was kept from running between two steps.
         where: what the task was running, the innermost function first, or, where nobody could look meanwhile, what it
             waited for next.
@@ -54,7 +55,7 @@ class LoopHold:
 
 @dataclass(frozen=True, slots=True)
 class LoopStatistics:
-    """Counts of the watch since the start.
+    """Statistics of what held the event loop, since the start; only with `--watch-loop`.
 
     Attributes:
         threshold_seconds: shorter holds are not counted.

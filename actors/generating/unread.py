@@ -31,7 +31,13 @@ BEHIND = 64 * KIB
 
 @dataclass(frozen=True, slots=True)
 class UnreadStatistics:
-    """Bytes that wait for their readers now, the bound on them (None for none), and how many were cut so far."""
+    """Answers that wait for their readers.
+
+    Attributes:
+        budget: the most bytes; None for no bound.
+        readers: for whom something waits.
+        cut: readers that were given up so far, as they left too much unread.
+    """
 
     bytes: int
     budget: int | None

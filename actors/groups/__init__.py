@@ -6,5 +6,5 @@ and of whoever ends a group, each time in one go, without an await.
     request_groups  RequestGroups: who is in which group, and who takes whose place
     member          Member: one request as related requests see it, from its coming to its end
     tickets         make_tickets: of a request, with the places that they take over or wait for
-    group           Group: a group with live requests; is_within: names
+    group           LiveGroup: a group with live requests; is_within: names
 """

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A group with live requests.
+class LiveGroup:
+    """A group that has live requests.
 
     Attributes:
-        name: of the group.
         owner: the name of the API key whose it is; None where there are no keys.
         requests: ids of the live requests in it, those in groups below it not among them; the oldest first.
     """

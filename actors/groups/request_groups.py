@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from actors.core.receipts import CancelReason
-from actors.groups.group import Group, is_within
+from actors.groups.group import LiveGroup, is_within
 from actors.groups.member import Member
 from runtime.errors import RequestError
 
@@ -64,13 +64,13 @@ class RequestGroups:
             if member.owner == owner and member.control.supersede == name and member.id != by:
                 member.end(CancelReason.SUPERSEDED)
 
-    def live(self) -> list[Group]:
+    def live(self) -> list[LiveGroup]:
         """Return the groups that have live requests."""
         found: dict[_Named, list[str]] = {}
         for member in self._live:
             if member.control.group is not None:
                 found.setdefault((member.owner, member.control.group), []).append(member.id)
-        return [Group(name, owner, tuple(ids)) for (owner, name), ids in found.items()]
+        return [LiveGroup(name, owner, tuple(ids)) for (owner, name), ids in found.items()]
 
     def _superseded(self, control: Control, owner: str | None) -> tuple[QueuePlace, ...]:
         """Cancel the one before, and return its places; with those of others before it that are still leaving."""

@@ -22,6 +22,7 @@ from actors.kv.waiting_blocks import WaitingBlocks
 from actors.kv.write_behind import WriteBehind
 from runtime.common.ownership import TaskOwner
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, tail_key
+from runtime.kv.disk.tier import DiskTierStatistics  # noqa: TC001  a field's type, which a schema is made of, too
 from runtime.kv.ram_tier import RamTier, RamTierStatistics
 
 if TYPE_CHECKING:
@@ -30,25 +31,24 @@ if TYPE_CHECKING:
     from actors.core.slot_views import Resident
     from actors.kv.tiers import BlockStore
     from actors.kv.waiting_blocks import SlotBlock
-    from runtime.kv.disk.tier import DiskTierStatistics
     from runtime.kv.rings import Rings
     from runtime.step.transfer import KVData
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """The cache as a frozen snapshot.
+    """KV outside the slots.
 
     Attributes:
-        hits: tokens by where they came from.
+        hits: tokens that were not computed, by where their KV came from.
         strikes: blocks that were dropped because KV was found wrong.
         audits: restores whose last block was computed again and compared.
-        audit_failures: of these.
+        audit_failures: of these, those that differed.
         unsaved_blocks: blocks in slots that are to be kept.
-        ram, disk: the tiers; `disk` is None where there is no such tier.
-        served_again: tokens that cancelled generations had computed and that later ones were given, each counted once.
-        late_reads: from disk, that were given up.
-        disk_answers: False while the disk is not asked because of one.
+        disk: None where there is no such tier.
+        served_again: tokens that cancelled requests left and later ones were given, each counted once.
+        late_reads: reads of the disk that were given up.
+        disk_answers: whether the disk is asked; for a while after such a read, it is not.
     """
 
     hits: dict[str, int]

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from actors.core.places.extents import ArenaStatistics
-    from actors.kv.prefix_cache import CacheStatistics
+# These are fields' types, which the schemas of what is shown are made of, too.
+from actors.core.places.extents import ArenaStatistics  # noqa: TC001
+from actors.kv.prefix_cache import CacheStatistics  # noqa: TC001
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerStatistics:
-    """Statistics of the manager since the start, and of what it holds now.
+    """The slot manager's counts since the start, and what it holds now.
 
     Attributes:
+        cancels: by reason.
         last_step_seconds: of the newest step of the target; None before the first.
-        parks, resumes: how often a generation left its slot to a more important one, and had one again.
-        parked: how many wait for that now; they are among the queued.
         step_target_seconds: what a step with as many decode rows as that one may take, if it has rows of prompts, too.
+        parks: how often a generation left its slot to a more important one.
+        resumes: how often one of them had a slot again.
+        parked: those of the queued that wait for that.
     """
 
     steps: int

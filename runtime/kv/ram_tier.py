@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RamTierStatistics:
-    """Statistics of the tier: what it holds, and what it had to let go."""
+    """KV in host memory.
+
+    Attributes:
+        bytes, budget: of the blocks, and of as many as there may be.
+        evictions: blocks that it had to let go.
+    """
 
     blocks: int
     bytes: int

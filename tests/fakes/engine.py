@@ -20,7 +20,7 @@ from actors.core.generation import (
     Finished,
     FinishReason,
     GenerationRequest,
-    RequestStatus,
+    LiveRequest,
     Timings,
     Token,
 )
@@ -209,10 +209,10 @@ class FakeEngine:
             request.cancel(reason)
         return request is not None
 
-    def requests(self) -> list[RequestStatus]:
+    def requests(self) -> list[LiveRequest]:
         """Return the live requests, all in the queue."""
         return [
-            RequestStatus(r.id, time.time(), (State.QUEUED,), 3, 0, (None,), r.asked.owner) for r in self.live.values()
+            LiveRequest(r.id, time.time(), (State.QUEUED,), 3, 0, (None,), r.asked.owner) for r in self.live.values()
         ]
 
     def slots(self) -> list[SlotStatus]:

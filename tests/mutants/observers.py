@@ -79,8 +79,15 @@ MUTANTS = (
     Mutant(
         "a frame with a loss looks like any other",
         FRAMES,
-        "Frame(LAGGED if lost else kind, value)",
-        "Frame(kind, value)",
+        "Frame(LAGGED if lost else kind, frame)",
+        "Frame(kind, frame)",
+    ),
+    Mutant(
+        "a field of an answer is said to be absent where it has its default",
+        "web/openapi/schemas.py",
+        'field["type"] == "dataclass-field" or ',
+        "",
+        ("tests/unit/web/openapi/test_schemas.py",),
     ),
     Mutant(
         "a step that fails has no end in the feed",

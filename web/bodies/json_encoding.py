@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from typing_extensions import TypeVar
@@ -16,12 +18,20 @@ from typing_extensions import TypeVar
 from web.bodies.page_buffer import PageBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 T = TypeVar("T", default=object)
 ValueT = TypeVar("ValueT", default=object, covariant=True)
 
-_encoder = json.JSONEncoder(separators=(",", ":"))
+
+def _fields(value: object) -> dict[str, object]:
+    """Return the fields of a dataclass, as which it is written: it is one of the answers, as it is."""
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+_encoder = json.JSONEncoder(separators=(",", ":"), default=_fields)
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 BLOCK = 4096
@@ -37,7 +47,10 @@ long to make and to take as so many."""
 
 
 def dumps(value: object) -> str:
-    """Encode `value` as compact JSON, in plain ASCII: no line separator or lone surrogate can upset an event stream."""
+    """Encode `value` as compact JSON, in plain ASCII: no line separator or lone surrogate can upset an event stream.
+
+    A dataclass becomes an object of its fields.
+    """
     return _encoder.encode(value)
 
 
@@ -45,6 +58,7 @@ def iter_json(value: object) -> Iterator[bytes]:
     """Encode `value` as compact JSON, in fragments none of which takes long to make.
 
     Objects and arrays may hold `SelfEncoding` values.  An array that begins with a number must hold numbers only.
+    What an iterator yields is made when its turn comes, and has to be small.
     """
     if isinstance(value, SelfEncoding):
         yield from value.iter_json()
@@ -54,6 +68,8 @@ def iter_json(value: object) -> Iterator[bytes]:
         yield from _array(value)
     elif isinstance(value, str):
         yield from _string(value)
+    elif isinstance(value, Iterator):
+        yield from LazyJsonArray(value).iter_json()
     else:
         yield dumps(value).encode()
 

@@ -1,7 +1,7 @@
 """The OpenAPI document of everything that is served, and the page that shows it.
 
 - `operations`: `Api`, which declares each route at its handler, for the application and for the document at once
-- `schemas`: pydantic's models as the document's named schemas
+- `schemas`: models, `TypedDict`s and dataclasses as the document's named schemas
 - `document`: makes the document of them
 - `routes`: serves it, and the page
 - `viewer_files`: the page's files, which are in `viewer` and come with the wheel; `npm_archive`: packages of npm's

@@ -86,7 +86,12 @@ class ExtentCounts:
 
 @dataclass(frozen=True, slots=True)
 class RetainedExtentStatus:
-    """Contents of a retained extent: how many tokens' KV, and where in the arena it lies."""
+    """KV that lies in no slot, and needs no copying: of somebody who was preempted, or who was in that one's slot.
+
+    Attributes:
+        origin: the position of the KV arena where its sequence begins.
+        capacity: how many positions it has there.
+    """
 
     id: int
     tokens: int
@@ -96,18 +101,21 @@ class RetainedExtentStatus:
 
 @dataclass(frozen=True, slots=True)
 class ArenaStatistics:
-    """The arena as a frozen snapshot; where each sequence lies, the slots say, but for those in retained extents.
+    """The KV that all sequences share; where each lies, `/slots` and `shelves` say.
 
     Attributes:
-        positions: of the arena.
-        free: that are in no extent.
-        largest_gap: free ones that lie together, the most.
-        promised: that the sequences of held slots may come to need.
-        extents: how many there are, residents' included.
-        shelves: those that have an extent.
-        moving: the slot, or retained extent, whose sequence is on its way to another place; None if none is.
+        free: positions that no sequence has, idle slots' neither.
+        largest_gap: of these, the most that lie together.
+        promised: positions that those who run may come to need.
+        extents: sequences that have a place, idle slots' included.
+        shelves: those that lie in a retained extent; whoever needs their room has it.
+        moving: the slot, or retained extent, whose sequence is being moved; None if none is.
         bytes, free_bytes: of the KV of all positions, and of the free ones; 0 where a position's is not known.
-        grown, moves, moved_positions, compactions, given_up: since the start, as in `ExtentCounts`.
+        grown: this and those below: since the start.  Sequences that grew in place.
+        moves: sequences that were moved.
+        moved_positions: positions that were copied for it.
+        compactions: of the moves, those that made room for another sequence.
+        given_up: what idle slots kept, and made room.
     """
 
     positions: int

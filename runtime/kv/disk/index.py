@@ -27,7 +27,7 @@ class DiskIndexStatistics:
     written: int
     loaded: int
     evicted: int
-    rejected: Mapping[str, int]
+    rejected: dict[str, int]
 
 
 class DiskIndex:

@@ -23,7 +23,7 @@ from runtime.kv.disk.write_queue import WriteQueue
 from runtime.kv.disk.writer import DiskWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     import torch
@@ -35,19 +35,18 @@ QUEUE_BLOCKS = 64  # that wait in memory to be written, unless the opener says o
 
 @dataclass(frozen=True, slots=True)
 class DiskTierStatistics:
-    """Statistics of the tier: how it stands, and what has happened since it was opened.
+    """KV on disk, and what has happened to it since the start.
 
     Attributes:
-        blocks: on disk.
         bytes: of whole files.
-        budget: bytes.
-        queued: handed in, not on disk yet.
-        written, loaded: so far.
-        dropped: taken but never written, because the disk refused or the budget had no room.
-        struck: taken out by `drop`.
-        evicted: so far.
+        budget: the most bytes.
+        queued: blocks that were handed in, and are not on disk yet.
+        written, loaded: blocks, so far.
+        dropped: blocks that were taken but never written, because the disk refused or the budget had no room.
+        struck: blocks that were dropped because KV was found wrong.
+        evicted: blocks that the budget had no room for, so far.
         rejected: files that could not be used, by reason.
-        write_errors: so far.
+        write_errors: writes that the disk refused, so far.
         suspended: the disk refused a write, and none has succeeded since.
     """
 
@@ -60,7 +59,7 @@ class DiskTierStatistics:
     dropped: int
     struck: int
     evicted: int
-    rejected: Mapping[str, int]
+    rejected: dict[str, int]
     write_errors: int
     suspended: bool
 

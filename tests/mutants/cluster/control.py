@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         "an event of all workers' does not say whose it is",
         f"{CONTROL}/feed/untaken.py",
-        '{"worker": worker} | value)',
+        '{"worker": worker, **value})',
         "value)",
         (f"{UNIT}/control/feed/test_untaken.py",),
     ),

@@ -4,7 +4,7 @@ Each worker answers questions at an endpoint of Dynamo's, beside the one that ge
 whoever asks has to know neither addresses nor keys, and finds the workers as a front door does.
 
     questions   the questions there are, and what is asked with each
-    desk        Desk: answers them, at a worker
+    desk        Desk: answers them, at a worker; FrontDoorSight: what is for whoever asks
     succession  Succession: which of the requests of one name is the newest, whichever worker each came to
     successors  Successors: tells the other workers of those that come to this one
     merging     one answer out of those of all workers

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired
+from dataclasses import dataclass
+from typing import Annotated
 
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from actors.core.generation import LiveRequest
+from actors.core.receipts import Receipt
+from actors.core.slot_views import SlotStatus
+from actors.statistics import EngineStatistics
 from web.generation.control.groups import EndedGroup, GroupList
-from web.observability.inspection.answers import Cancelled, LiveRequest, Manager, Receipt, Slot, Speculation, Unread
+from web.observability.inspection.answers import Cancelled
 from web.observability.inspection.feed.answers import Frame
 
 Worker = Annotated[str, Field(description="The worker's id, 16 hexadecimal digits.")]
 Unreachable = Annotated[list[str], Field(description="Workers that did not answer in time.")]
 
 
+@dataclass(frozen=True, kw_only=True)
 class RequestAt(LiveRequest):
     """A live request at a worker."""
 
@@ -35,6 +41,7 @@ class CancelledAt(Cancelled):
     unreachable: Unreachable
 
 
+@dataclass(frozen=True, kw_only=True)
 class ReceiptAt(Receipt):
     """Receipt of one cancel, at a worker."""
 
@@ -48,7 +55,8 @@ class ReceiptsOfAll(TypedDict):
     unreachable: Unreachable
 
 
-class SlotAt(Slot):
+@dataclass(frozen=True, kw_only=True)
+class SlotAt(SlotStatus):
     """A slot of a worker."""
 
     worker: Worker
@@ -61,14 +69,11 @@ class SlotsOfAll(TypedDict):
     unreachable: Unreachable
 
 
-class StatisticsOf(TypedDict):
+@dataclass(frozen=True, kw_only=True)
+class StatisticsOf(EngineStatistics):
     """A worker's counts since its start, and what it holds now."""
 
-    worker: NotRequired[str]
-    live_requests: int
-    manager: Manager
-    speculation: Speculation
-    unread: Unread
+    worker: Worker
 
 
 class StatisticsOfAll(TypedDict):

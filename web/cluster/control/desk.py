@@ -6,22 +6,27 @@ key asked at the worker's own address is that key's: it is not told of here, and
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import trio
 
 from web.cluster.control.questions import Question
+from web.observability.inspection.visible import ids_shown, shown, slots_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from actors.core.generation import RequestStatus
-    from actors.core.receipts import Receipt
     from actors.engine import Engine
     from web.cluster.control.questions import Json
     from web.cluster.control.succession import Stamp, Succession
+
+
+class FrontDoorSight:
+    """Rights of whoever asks through a front door, which has no keys: to see what belongs to nobody."""
+
+    def may_see(self, owner: str | None) -> bool:
+        """Return whether it came through a front door."""
+        return owner is None
 
 
 class Desk:
@@ -34,6 +39,7 @@ class Desk:
 
     def __init__(self, engine: Engine, succession: Succession) -> None:
         self._engine = engine
+        self._sight = FrontDoorSight()
         self._succession = succession
 
     async def answer(self, asked: Json) -> Any:  # noqa: ANN401  # JSON
@@ -44,15 +50,15 @@ class Desk:
         """
         match Question(asked["question"]):
             case Question.REQUESTS:
-                return [asdict(status) for status in self._requests()]
+                return [asdict(status) for status in shown(self._engine.requests(), self._sight)]
             case Question.RECEIPTS:
                 return await self._receipts(asked["limit"], asked["request_ids"], asked["wait"])
             case Question.SLOTS:
-                return self._slots()
+                return [asdict(slot) for slot in slots_shown(self._engine, self._sight)]
             case Question.STATISTICS:
                 return asdict(self._engine.statistics())
             case Question.GROUPS:
-                return [asdict(group) for group in self._engine.groups.live() if group.owner is None]
+                return [asdict(group) for group in shown(self._engine.groups.live(), self._sight)]
             case Question.CANCEL:
                 return self._lives(asked["id"]) and self._engine.cancel(asked["id"])
             case Question.END_GROUP:
@@ -67,22 +73,14 @@ class Desk:
         self._engine.groups.end_superseded(None, name, by=newest[1])
         return newest
 
-    def _requests(self) -> Iterator[RequestStatus]:
-        return (status for status in self._engine.requests() if status.owner is None)
-
-    def _slots(self) -> list[Json]:
-        visible = {status.id for status in self._requests()}
-        slots = self._engine.slots()
-        return [asdict(slot if slot.request_id in visible else replace(slot, request_id=None)) for slot in slots]
-
     def _lives(self, request_id: str) -> bool:
-        return any(status.id == request_id for status in self._requests())
+        return request_id in ids_shown(self._engine, self._sight)
 
     async def _receipts(self, limit: int, request_ids: list[str] | None, wait: float) -> list[Json]:
         with trio.move_on_after(wait):
             for request_id in filter(self._lives, request_ids or ()):
                 await self._engine.wait_ended(request_id)
-        found: Iterable[Receipt] = (receipt for receipt in self._engine.receipts() if receipt.owner is None)
+        found = shown(self._engine.receipts(), self._sight)
         if request_ids is not None:
             found = (receipt for receipt in found if receipt.request_id in request_ids)
         return [asdict(receipt) for receipt in islice(found, limit)]

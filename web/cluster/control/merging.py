@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from actors.groups.group import LiveGroup
 from web.cluster.control.questions import labelled
 
 if TYPE_CHECKING:
@@ -15,28 +16,28 @@ PREFIXES = ("chatcmpl-", "cmpl-", "resp_")
 """Of ids of the front door's answers, behind which stands the request's."""
 
 
-def all_of(answers: Mapping[str, list[Json]]) -> list[Json]:
-    """Return what all workers have, worker by worker."""
+def all_of(answers: Mapping[str, list[Json]]) -> list[Any]:
+    """Return what all workers have, worker by worker; it is their JSON, and some may be of another version of cede."""
     return [value for worker, values in sorted(answers.items()) for value in labelled(worker, values)]
 
 
-def oldest_first(answers: Mapping[str, list[Json]]) -> list[Json]:
+def oldest_first(answers: Mapping[str, list[Json]]) -> list[Any]:
     """Requests, by when they came."""
     return sorted(all_of(answers), key=lambda request: request["created"])
 
 
-def newest_first(answers: Mapping[str, list[Json]], limit: int) -> list[Json]:
+def newest_first(answers: Mapping[str, list[Json]], limit: int) -> list[Any]:
     """Receipts, at most so many."""
     return sorted(all_of(answers), key=lambda receipt: -receipt["detected_at"])[:limit]
 
 
-def groups(answers: Mapping[str, list[Json]]) -> list[Json]:
+def groups(answers: Mapping[str, list[Json]]) -> list[LiveGroup]:
     """Groups by their names, each with its requests on all workers."""
     found: dict[str, list[str]] = {}
     for _, values in sorted(answers.items()):
         for group in values:
             found.setdefault(group["name"], []).extend(group["requests"])
-    return [{"name": name, "owner": None, "requests": ids} for name, ids in found.items()]
+    return [LiveGroup(name, None, tuple(ids)) for name, ids in found.items()]
 
 
 def holders(answers: Mapping[str, list[Json]], request_id: str) -> list[tuple[str, str]]:
@@ -57,6 +58,6 @@ def names_of(request_id: str) -> list[str]:
     return [request_id, *(request_id.removeprefix(prefix) for prefix in PREFIXES if request_id.startswith(prefix))]
 
 
-def statistics(answers: Mapping[str, Any]) -> list[Json]:
+def statistics(answers: Mapping[str, Any]) -> list[Any]:
     """Return the statistics of each worker."""
     return [{"worker": worker} | answer for worker, answer in sorted(answers.items())]

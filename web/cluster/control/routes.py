@@ -89,7 +89,7 @@ def _add_lists(api: Api, workers: Workers) -> None:
     async def list_requests() -> Response:
         """List the live requests of all workers."""
         answers, silent = await workers.ask(Question.REQUESTS)
-        return json_response({"data": merging.oldest_first(answers), "unreachable": silent})
+        return json_response(RequestsOfAll(data=merging.oldest_first(answers), unreachable=silent))
 
     @api.get(
         "/v1/receipts",
@@ -106,25 +106,25 @@ def _add_lists(api: Api, workers: Workers) -> None:
         names = None if request_id is None else merging.names_of(request_id)
         wait = number("wait", 0, least=0, most=MAX_WAIT)
         answers, silent = await workers.ask(Question.RECEIPTS, limit=limit, request_ids=names, wait=wait)
-        return json_response({"data": merging.newest_first(answers, limit), "unreachable": silent})
+        return json_response(ReceiptsOfAll(data=merging.newest_first(answers, limit), unreachable=silent))
 
     @api.get("/slots", {200: Reply.json(SlotsOfAll)})
     async def slots() -> Response:
         """List the slots of each worker, and what each is doing."""
         answers, silent = await workers.ask(Question.SLOTS)
-        return json_response({"slots": merging.all_of(answers), "unreachable": silent})
+        return json_response(SlotsOfAll(slots=merging.all_of(answers), unreachable=silent))
 
     @api.get("/v1/statistics", {200: Reply.json(StatisticsOfAll)})
     async def statistics() -> Response:
         """Get counts of each worker since its start, and what it holds now."""
         answers, silent = await workers.ask(Question.STATISTICS)
-        return json_response({"data": merging.statistics(answers), "unreachable": silent})
+        return json_response(StatisticsOfAll(data=merging.statistics(answers), unreachable=silent))
 
     @api.get("/v1/groups", {200: Reply.json(GroupsOfAll)})
     async def list_groups() -> Response:
         """List the groups that have live requests at any worker."""
         answers, silent = await workers.ask(Question.GROUPS)
-        return json_response({"data": merging.groups(answers), "unreachable": silent})
+        return json_response(GroupsOfAll(data=merging.groups(answers), unreachable=silent))
 
 
 def _add_ends(api: Api, workers: Workers) -> None:
@@ -137,7 +137,7 @@ def _add_ends(api: Api, workers: Workers) -> None:
         """Cancel all live requests of a group, and of the groups in it, at all workers."""
         answers, silent = await workers.ask(Question.END_GROUP, name=group)
         ended = [request_id for _, ids in sorted(answers.items()) for request_id in ids]
-        return json_response({"group": group, "cancelled": ended, "unreachable": silent})
+        return json_response(GroupEndedAtAll(group=group, cancelled=ended, unreachable=silent))
 
     @api.delete(
         "/v1/requests/<request_id>",
@@ -159,8 +159,7 @@ def _add_ends(api: Api, workers: Workers) -> None:
         for worker, name in found:
             ended, _ = await workers.ask(Question.CANCEL, worker=worker, id=name)
             if ended.get(worker):
-                answer = {"id": request_id, "cancelled": True, "worker": worker, "unreachable": silent}
-                return json_response(answer)
+                return json_response(CancelledAt(id=request_id, cancelled=True, worker=worker, unreachable=silent))
         if silent:
             raise Unavailable(f"It cannot be said whether the request lives: no answer from {', '.join(silent)}.")
         raise NotFound(f"There is no live request '{request_id}'.", param="request_id", code="request_not_found")

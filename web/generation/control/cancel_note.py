@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
@@ -12,12 +11,15 @@ if TYPE_CHECKING:
 
 
 class CancelNote(TypedDict, total=False):
-    """Facts about an answer that the API has no word for."""
+    """Facts about an answer that the API has no word for.
 
-    cancelled: Annotated[str, Field(description="Why the answer was cut short, as in its receipt.")]
-    warmed_tokens: Annotated[
-        int, Field(description="Of a warm request: how many tokens of the prompt a request that comes next finds read.")
-    ]
+    Attributes:
+        cancelled: why the answer was cut short, as in its receipt.
+        warmed_tokens: of a warm request: how many tokens of the prompt a request that comes next finds read.
+    """
+
+    cancelled: str
+    warmed_tokens: int
 
 
 class Noted(TypedDict, total=False):

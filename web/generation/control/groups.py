@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
-from web.bodies.json_encoding import LazyJsonArray
+from actors.groups.group import LiveGroup
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
 from web.http.asgi import current_request
@@ -20,18 +20,10 @@ if TYPE_CHECKING:
     from web.openapi.operations import Api
 
 
-class LiveGroup(TypedDict):
-    """A group that has live requests; their ids are the oldest first, without those of the groups in it."""
-
-    name: str
-    owner: str | None
-    requests: list[str]
-
-
 class GroupList(TypedDict):
     """The groups."""
 
-    data: list[LiveGroup]
+    data: Iterable[LiveGroup]
 
 
 class EndedGroup(TypedDict):
@@ -54,8 +46,8 @@ def add_routes(api: Api, engine: Engine, write_bytes: int) -> None:
     async def list_groups() -> Response:
         """List the groups that have live requests."""
         key = current_request().key
-        found = [group for group in engine.groups.live() if key is None or key.may_see(group.owner)]
-        answer = {"data": LazyJsonArray(map(asdict, found))}
+        found = (group for group in engine.groups.live() if key is None or key.may_see(group.owner))
+        answer = GroupList(data=found)
         return await paged_json_response(answer, response_backlog(engine.unread), write_bytes)
 
     @api.delete(
@@ -68,4 +60,4 @@ def add_routes(api: Api, engine: Engine, write_bytes: int) -> None:
 
         The group is of whoever asks: another's of the same name is another group.
         """
-        return json_response({"group": group, "cancelled": engine.groups.end_group(current_request().owner, group)})
+        return json_response(EndedGroup(group=group, cancelled=engine.groups.end_group(current_request().owner, group)))

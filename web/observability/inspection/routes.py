@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from quart import request as query
 
 from runtime.errors import NotFound, RequestError
 from web.bodies.errors.problem import Problem
-from web.bodies.json_encoding import LazyJsonArray
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
 from web.bodies.query import number
@@ -25,14 +23,14 @@ from web.observability.inspection.answers import (
     SlotList,
     Statistics,
     Unhealthy,
+    counts,
 )
 from web.observability.inspection.visible import ids_shown, runs_shown, shown, slots_shown
 from web.openapi.operations import LISTS, Parameter, Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
-    from _typeshed import DataclassInstance
     from quart_trio.wrappers import TrioResponse as Response
 
     from actors.core.receipts import Receipt
@@ -56,24 +54,23 @@ def add_routes(api: Api, engine: Engine, write_bytes: int, watch: LoopWatch | No
         runs: the requests that may outlive their clients; None where there are none.
     """
 
-    async def list_response(name: str, values: Iterable[DataclassInstance]) -> Response:
-        """Return an object with one array, which may be long."""
-        shown = {name: LazyJsonArray(map(asdict, values))}
-        return await paged_json_response(shown, response_backlog(engine.unread), write_bytes)
+    async def long_response(answer: Mapping[str, object]) -> Response:
+        return await paged_json_response(answer, response_backlog(engine.unread), write_bytes)
 
     @api.get("/health", {200: Reply.json(Healthy, "It does."), 503: Reply.json(Unhealthy, "It does not.")}, open=True)
     async def health() -> Response:
         """Check whether the server serves."""
         if (reason := engine.health()) is None:
-            return json_response({"status": "ok"})
+            return json_response(Healthy(status="ok"))
         problem = Problem(reason, "unavailable_error", 503, code="unhealthy")
         current_request().problem = problem.message
-        return json_response({"status": "unavailable"} | error_object(problem), problem.status)
+        answer = Unhealthy(status="unavailable", error=error_object(problem)["error"])
+        return json_response(answer, problem.status)
 
     @api.get("/slots", {200: Reply.json(SlotList)}, LISTS)
     async def slots() -> Response:
         """List the slots: what each is doing, and how much KV is in it."""
-        return await list_response("slots", slots_shown(engine, current_request().key))
+        return await long_response(SlotList(slots=slots_shown(engine, current_request().key)))
 
     @api.get(
         "/v1/receipts",
@@ -93,15 +90,16 @@ def add_routes(api: Api, engine: Engine, write_bytes: int, watch: LoopWatch | No
         """List the receipts, which say what each cancel cost, the newest first."""
         limit, request_id = _limit(), query.args.get("request_id")
         await _wait_ended(engine, request_id, number("wait", 0, least=0, most=MAX_WAIT))
-        return await list_response("data", islice(_receipts_shown(engine, request_id), limit))
+        return await long_response(ReceiptList(data=islice(_receipts_shown(engine, request_id), limit)))
 
     @api.get("/v1/statistics", {200: Reply.json(Statistics)})
     async def statistics() -> Response:
         """Get counts since the start, and what is held now."""
         tasks = trio.lowlevel.current_statistics().tasks_living
-        loop = {} if watch is None else {"loop": asdict(watch.statistics())}
-        detachable = None if runs is None else asdict(runs.statistics())
-        return json_response(asdict(engine.statistics()) | {"detachable": detachable, "tasks": tasks} | loop)
+        answer = Statistics(**counts(engine, runs), tasks=tasks)
+        if watch is not None:
+            answer["loop"] = watch.statistics()
+        return json_response(answer)
 
     _add_request_routes(api, engine, write_bytes, runs)
 
@@ -112,12 +110,8 @@ def _add_request_routes(api: Api, engine: Engine, write_bytes: int, runs: Runs |
         """List the live requests, queued ones too."""
         key = current_request().key
         detachable = (run.status() for run in runs_shown(runs, key))
-        listed: dict[str, Iterable[DataclassInstance]] = {
-            "data": shown(engine.requests(), key),
-            "detachable": detachable,
-        }
-        arrays = {name: LazyJsonArray(map(asdict, values)) for name, values in listed.items()}
-        return await paged_json_response(arrays, response_backlog(engine.unread), write_bytes)
+        answer = RequestList(data=shown(engine.requests(), key), detachable=detachable)
+        return await paged_json_response(answer, response_backlog(engine.unread), write_bytes)
 
     @api.delete(
         "/v1/requests/<request_id>",
@@ -137,7 +131,7 @@ def _add_request_routes(api: Api, engine: Engine, write_bytes: int, runs: Runs |
         if not found:
             message = f"There is no live request '{request_id}'."
             raise NotFound(message, param="request_id", code="request_not_found")
-        return json_response({"id": request_id, "cancelled": True})
+        return json_response(Cancelled(id=request_id, cancelled=True))
 
 
 async def _wait_ended(engine: Engine, request_id: str | None, seconds: float) -> None:

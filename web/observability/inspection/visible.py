@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from actors.core.generation import RequestStatus
+    from actors.core.generation import LiveRequest
     from actors.core.receipts import Receipt
     from actors.core.slot_views import SlotStatus
     from actors.engine import Engine
+    from actors.groups.group import LiveGroup
     from web.storage.detached.run import Run
     from web.storage.detached.runs import Runs
 
-ShownT = TypeVar("ShownT", "RequestStatus", "Receipt")
+ShownT = TypeVar("ShownT", "LiveGroup", "LiveRequest", "Receipt")
 
 
 class Sight(Protocol):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.engine import Engine
     from actors.kv.prefix_cache import CacheStatistics
     from actors.statistics import EngineStatistics
-    from web.storage.detached.runs import Runs, RunStatistics
+    from web.storage.detached.runs import DetachableStatistics, Runs
 
 Figure: TypeAlias = "tuple[str, str, float]"
 
@@ -100,7 +100,7 @@ def _arena_counted(arena: ArenaStatistics) -> Iterable[Figure]:
     yield "kv_arena_given_up", "Sequences of idle slots that were evicted for room.", arena.given_up
 
 
-def _detachable(runs: RunStatistics) -> Iterator[Metric]:
+def _detachable(runs: DetachableStatistics) -> Iterator[Metric]:
     """Yield what is known of requests that may outlive their clients."""
     standing = (
         ("detachable_running", "Requests that run and may outlive their clients.", runs.running),

@@ -98,7 +98,7 @@ def add_routes(api: Api, engine: Engine, runs: Runs | None, write_bytes: int) ->
         with run.reading(), trio.move_on_after(number("wait", 0, least=0, most=MAX_WAIT)):
             await run.ended.wait()
         if not run.ended.is_set():
-            return json_response({"id": run.id, "status": "in_progress"}, 202)
+            return json_response(Unfinished(id=run.id, status="in_progress"), 202)
         return await whole(run, engine.unread, write_bytes)
 
 

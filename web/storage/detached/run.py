@@ -27,11 +27,21 @@ Change: TypeAlias = Literal["attached", "detached", "kept", "dropped"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunStatus:
-    """Status of a `Run`, as it is shown; the fields are as there, and as in `web.storage.detached.answers`."""
+class DetachableRequest:
+    """A request that may outlive its client, or has.
+
+    Attributes:
+        stream: whether it is read at `/stream`; else its answer is at `/result`.
+        attaches: readers that came after its beginning.
+        detached_at: when its last reader left; None while it has one.
+        unread_tokens: that were generated since then.
+        events, bytes: of its answer, so far.
+        kept_until: None while it runs.
+        owner: the name of the API key that asked.
+    """
 
     id: str
-    status: str
+    status: Literal["in_progress", "ended"]
     stream: bool
     on_disconnect: OnDisconnect
     readers: int
@@ -53,10 +63,10 @@ class Changes:
     """
 
     attaches: int = 0
-    _tell: Callable[[Change, RunStatus], None] | None = None
+    _tell: Callable[[Change, DetachableRequest], None] | None = None
 
     @contextmanager
-    def told_to(self, tell: Callable[[Change, RunStatus], None]) -> Iterator[None]:
+    def told_to(self, tell: Callable[[Change, DetachableRequest], None]) -> Iterator[None]:
         """Tell somebody of each change while the scope lasts."""
         self._tell = tell
         try:
@@ -128,9 +138,9 @@ class Run:
         self.over_at = now + self.keep_seconds
         self.kept_until = time.time() + self.keep_seconds
 
-    def status(self) -> RunStatus:
+    def status(self) -> DetachableRequest:
         """Return it as a frozen snapshot."""
-        return RunStatus(
+        return DetachableRequest(
             id=self.id,
             status="ended" if self.ended.is_set() else "in_progress",
             stream=self.streamed,

@@ -108,16 +108,14 @@ class Maker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RunStatistics:
-    """Statistics of what runs, and is kept, that may outlive its client.
+class DetachableStatistics:
+    """Requests that may outlive their clients.
 
     Attributes:
-        running: such requests that run.
-        detached: those of them that nobody reads.
-        readers: of all of them, and of those that are kept.
-        kept: answers that are kept.
-        kept_bytes: theirs.
-        attaches: readers that came to one of them after its beginning, since the start.
+        detached: of those that run; nobody reads them.
+        readers: of those that run, and of those that are kept.
+        kept: answers of those that have ended.
+        attaches: since the start: readers that came to one that ran, or had ended.
     """
 
     running: int
@@ -197,10 +195,10 @@ class Runs:
         yield from list(self._running.values())
         yield from self._kept
 
-    def statistics(self) -> RunStatistics:
+    def statistics(self) -> DetachableStatistics:
         """Return what is there now."""
         running = self._running.values()
-        return RunStatistics(
+        return DetachableStatistics(
             len(running),
             sum(not run.readers for run in running),
             sum(run.readers for run in self),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from web.bodies.json_encoding import BLOCK, JsonArrayBuilder, JsonStringBuilder, LazyJsonArray, RawJson, iter_json
+from web.bodies.json_encoding import BLOCK, JsonArrayBuilder, JsonStringBuilder, RawJson, dumps, iter_json
 from web.bodies.page_buffer import PageBuffer
 
 few = settings(max_examples=25, deadline=None)
@@ -66,10 +67,24 @@ def test_rows_are_made_when_their_turn_comes(count: int) -> None:
         made.append(n)
         return {"n": n}
 
-    pieces = iter_json({"rows": LazyJsonArray(map(row, range(count)))})
+    pieces = iter_json({"rows": map(row, range(count))})
     next(pieces)
     assert made == []
     assert json.loads(b'{"rows":' + b"".join(pieces)) == {"rows": [{"n": n} for n in range(count)]}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A dataclass in another."""
+
+    left: Pair | None
+    right: tuple[int, ...] = ()
+
+
+def test_a_dataclass_is_an_object_of_its_fields() -> None:
+    assert dumps([Pair(Pair(None, (1,)))]) == '[{"left":{"left":null,"right":[1]},"right":[]}]'
+    with pytest.raises(TypeError, match="set is no JSON"):
+        dumps(set())
 
 
 @few

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
@@ -13,6 +13,8 @@ from web.observability.inspection.feed.feed import CAPACITY
 from web.observability.inspection.feed.frames import LAGGED, SNAPSHOT, Frame
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from web.cluster.control.questions import Json
 
 WORKER = "worker"
@@ -81,12 +83,12 @@ class Untaken:
     def take(self) -> list[Told]:
         """Return all of one worker: of those that have news the one that has had them for longest."""
         worker, news = self._news.popitem(last=False)
-        told: list[Told] = [(WORKER, {"standing": news.before.value})] if news.before else []
+        told: list[tuple[str, Mapping[str, Any]]] = [(WORKER, {"standing": news.before.value})] if news.before else []
         if news.frame is not None:
             told.append((news.frame.kind, news.frame.value))
         if news.after:
             told.append((WORKER, {"standing": news.after.value}))
-        return [(kind, {"worker": worker} | value) for kind, value in told]
+        return [(kind, {"worker": worker, **value}) for kind, value in told]
 
     async def wait(self) -> None:
         """Wait until there is something to take, or nothing will come any more."""
@@ -114,4 +116,4 @@ def merged(earlier: Frame, later: Frame, capacity: int) -> Frame:
     kept = events[-capacity:]
     lost = before["lost"] + now["lost"] + len(before["events"]) + len(now["events"]) - len(kept)
     kind = SNAPSHOT if SNAPSHOT in (earlier.kind, later.kind) else later.kind
-    return Frame(LAGGED if lost else kind, before | now | {"events": kept, "lost": lost})
+    return Frame(LAGGED if lost else kind, {**before, **now, "events": kept, "lost": lost})

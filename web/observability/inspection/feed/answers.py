@@ -2,41 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Any, NotRequired
 
-from pydantic import Field
 from typing_extensions import TypedDict
 
-from web.observability.inspection.answers import LiveRequest, Receipt, Slot
-from web.storage.detached.answers import DetachableRequest
+from actors.core.generation import LiveRequest
+from actors.core.receipts import Receipt
+from actors.core.slot_views import SlotStatus
+from web.observability.inspection.answers import Counts
+from web.storage.detached.run import DetachableRequest
 
 
 class State(TypedDict):
-    """State of the engine when a frame is made."""
+    """State of the engine when a frame is made.
 
-    health: Annotated[str | None, Field(description="Why it does not serve; null while it does.")]
-    requests: Annotated[list[LiveRequest], Field(description="The live ones, the oldest first; a key sees its own.")]
-    detachable: Annotated[list[DetachableRequest], Field(description="As `/v1/requests` has them, forty at most.")]
-    slots: list[Slot]
-    statistics: Annotated[
-        dict[str, Any], Field(description="As `/v1/statistics` has them, without `tasks` and `loop`.")
-    ]
+    Attributes:
+        health: why it does not serve; None while it does.
+        requests: the live ones, the oldest first; a key sees its own.
+        detachable: as `/v1/requests` has them, forty at most.
+        statistics: as `/v1/statistics` has them, without `tasks`.
+    """
+
+    health: str | None
+    requests: list[LiveRequest]
+    detachable: list[DetachableRequest]
+    slots: list[SlotStatus]
+    statistics: Counts
 
 
 class Frame(TypedDict):
-    """Events since the frame before, and how the engine stands now."""
+    """Events since the frame before, and how the engine stands now.
+
+    Attributes:
+        lost: events that this viewer was too slow for.
+        output_tokens: written by all requests; differences from frame to frame count.
+        events: in their order; each has `type` and `at`: docs/start/page.md.
+        model: this and those below in the first frame alone.
+        queue: how many may wait.
+        step_seconds: what a step is to take that others share with a prompt.
+        receipts: the newest cancels, the newest first.
+    """
 
     at: float
-    lost: Annotated[int, Field(description="Events that this viewer was too slow for.")]
-    output_tokens: Annotated[int, Field(description="Written by all requests; differences from frame to frame count.")]
-    events: Annotated[
-        list[dict[str, Any]], Field(description="In their order; each has `type` and `at`: docs/start/page.md.")
-    ]
+    lost: int
+    output_tokens: int
+    events: list[dict[str, Any]]
     state: State
-    model: NotRequired[Annotated[str | None, Field(description="This and the next in the first frame alone.")]]
-    context: NotRequired[int | None]
-    queue: NotRequired[Annotated[int | None, Field(description="How many may wait.")]]
-    step_seconds: NotRequired[
-        Annotated[float | None, Field(description="What a step is to take that others share with a prompt.")]
-    ]
-    receipts: NotRequired[Annotated[list[Receipt] | None, Field(description="The newest cancels, the newest first.")]]
+    model: NotRequired[str]
+    context: NotRequired[int]
+    queue: NotRequired[int]
+    step_seconds: NotRequired[float]
+    receipts: NotRequired[list[Receipt]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import trio
@@ -10,14 +11,7 @@ import trio
 from actors.core.events import ActorStage
 from actors.core.generation import Failed
 from actors.core.observer import Observer
-from web.observability.inspection.feed.records import (
-    Record,
-    StepEndRecord,
-    StepRecord,
-    jsonable,
-    of_generation,
-    of_server,
-)
+from web.observability.inspection.feed.records import Record, StepEndRecord, StepRecord, of_generation, of_server
 from web.observability.inspection.feed.ring import Ring
 
 if TYPE_CHECKING:
@@ -48,7 +42,7 @@ if TYPE_CHECKING:
     from actors.core.slot_views import GenerationKey
     from actors.engine import Engine
     from web.observability.inspection.feed.records import AnyRecord
-    from web.storage.detached.run import Change, RunStatus
+    from web.storage.detached.run import Change, DetachableRequest
     from web.storage.detached.runs import Runs
 
 CAPACITY = 4096
@@ -254,7 +248,7 @@ class Feed(Observer):
 
     def receipt(self, event: Receipt) -> None:
         """Say all of it."""
-        value = {"type": "receipt", "at": self.now()} | jsonable(event)
+        value = {"type": "receipt", "at": self.now()} | asdict(event)
         self._tell(Record(value, event.owner))
 
     def ended(self, event: Ended) -> None:
@@ -264,7 +258,7 @@ class Feed(Observer):
         self._tell_of("ended", event, self.now(), reason=how)
         self._owners.pop(event.key, None)
 
-    def run_changed(self, change: Change, run: RunStatus) -> None:
+    def run_changed(self, change: Change, run: DetachableRequest) -> None:
         """Say who reads a request that may outlive its client, and until when its answer is kept."""
         figures = {"readers": run.readers, "kept_until": run.kept_until}
         self._tell(Record({"type": change, "at": self.now(), "request_id": run.id} | figures, run.owner))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
-from web.observability.inspection.feed.state import beginning, state
+from web.observability.inspection.feed.state import add_beginning, state
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from web.observability.inspection.feed import answers
     from web.observability.inspection.feed.feed import Feed, Viewer
-    from web.observability.inspection.feed.records import Json
     from web.observability.inspection.visible import Sight
 
 INTERVAL = 0.2
@@ -31,11 +33,11 @@ class Frame(NamedTuple):
 
     Attributes:
         kind: as it is called.
-        value: plain JSON.
+        value: an `answers.Frame`; of another worker, its JSON.
     """
 
     kind: str
-    value: Json
+    value: Mapping[str, Any]
 
 
 class Frames:
@@ -66,19 +68,26 @@ class Frames:
         """Return the next frame, or None if nothing happens for so many seconds.  The first one comes at once."""
         if not self._begun:
             self._begun = True
-            return self._make(SNAPSHOT, beginning(self._feed.engine, self._sight))
+            return self._make(SNAPSHOT)
         with trio.move_on_after(patience) as waiting:
             await self._viewer.wait()
         if waiting.cancelled_caught:
             return None
         await trio.sleep_until(max(self._made_at + INTERVAL, trio.current_time() + GATHERED))
-        return self._make(FRAME, {})
+        return self._make(FRAME)
 
-    def _make(self, kind: str, more: Json) -> Frame:
+    def _make(self, kind: str) -> Frame:
         records, lost = self._viewer.take(MOST_EVENTS)
         told = [value for record in records if (value := record.shown_to(self._sight)) is not None]
         feed = self._feed
-        value = {"at": feed.now(), "lost": lost, "output_tokens": feed.output_tokens, "events": told}
-        value |= {"state": state(feed.engine, feed.runs, self._sight)} | more
+        frame: answers.Frame = {
+            "at": feed.now(),
+            "lost": lost,
+            "output_tokens": feed.output_tokens,
+            "events": told,
+            "state": state(feed.engine, feed.runs, self._sight),
+        }
+        if kind == SNAPSHOT:
+            add_beginning(frame, feed.engine, self._sight)
         self._made_at = trio.current_time()
-        return Frame(LAGGED if lost else kind, value)
+        return Frame(LAGGED if lost else kind, frame)

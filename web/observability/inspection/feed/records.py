@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -93,8 +93,3 @@ def of_generation(kind: str, at: float, key: GenerationKey, owner: str | None, *
 def of_server(kind: str, at: float, **fields: Any) -> Record:  # noqa: ANN401
     """Return the record of something that everybody may know."""
     return Record({"type": kind, "at": at} | fields, is_open=True)
-
-
-def jsonable(value: Any) -> Json:  # noqa: ANN401  any of the engine's frozen dataclasses
-    """Return the fields of a frozen dataclass."""
-    return asdict(value)

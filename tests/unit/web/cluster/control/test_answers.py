@@ -16,8 +16,7 @@ from tests.fakes.engine import FakeEngine, as_engine, completion
 from tests.unit.web.cluster.control.feed.workers import TellingWorkers
 from tests.unit.web.openapi.documents import check, document_of, schema_of
 from web.bodies.json_encoding import dumps
-from web.cluster.control.desk import Desk
-from web.cluster.control.feed.teller import FrontDoorSight
+from web.cluster.control.desk import Desk, FrontDoorSight
 from web.cluster.control.questions import Question, asked
 from web.cluster.control.routes import control_app
 from web.cluster.control.succession import Succession

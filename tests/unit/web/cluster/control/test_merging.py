@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.groups.group import LiveGroup
 from web.cluster.control import merging
 
 
@@ -21,8 +22,8 @@ def test_a_group_has_its_requests_at_all_workers() -> None:
         "a": [{"name": "g", "owner": None, "requests": ["1", "2"]}, {"name": "h", "owner": None, "requests": ["4"]}],
     }
     assert merging.groups(answers) == [
-        {"name": "g", "owner": None, "requests": ["1", "2", "3"]},
-        {"name": "h", "owner": None, "requests": ["4"]},
+        LiveGroup("g", None, ("1", "2", "3")),
+        LiveGroup("h", None, ("4",)),
     ]
 
 

@@ -36,7 +36,7 @@ async def test_how_all_stand_is_one_answer(autojump_clock: trio.testing.MockCloc
     status, media_type, text = await get(workers, "/v1/events?follow=false")
     assert (status, media_type) == (200, "text/event-stream; charset=utf-8")
     assert events(text) == [
-        ("snapshot", {"worker": A} | snapshot().value),
+        ("snapshot", {"worker": A, **snapshot().value}),
         ("worker", {"worker": B, "standing": "silent"}),
     ]
     assert trio.current_time() <= SNAPSHOT_SECONDS + 0.1

@@ -13,7 +13,8 @@ from actors.core.receipts import CancelReason
 from tests.fakes.dynamo_context import Context
 from tests.fakes.engine import FakeEngine, as_engine, completion
 from tests.live.server import PATIENCE
-from web.cluster.control.feed.teller import SIGN_OF_LIFE, FrontDoorSight, Teller
+from web.cluster.control.desk import FrontDoorSight
+from web.cluster.control.feed.teller import SIGN_OF_LIFE, Teller
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.observability.inspection.feed.feed import Feed
 

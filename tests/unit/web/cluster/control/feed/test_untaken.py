@@ -28,7 +28,7 @@ def test_each_thing_says_of_which_worker_it_is_and_none_waits_behind_another() -
     untaken.add(B, frame(2))
     assert untaken.take() == [
         ("worker", {"worker": A} | JOINED),
-        ("snapshot", {"worker": A} | snapshot().value),
+        ("snapshot", {"worker": A, **snapshot().value}),
     ]
     ((kind, value),) = untaken.take()
     assert (kind, value["worker"], numbers(value)) == ("frame", B, [1, 2])
@@ -50,7 +50,7 @@ def test_a_snapshot_begins_anew_and_keeps_what_it_alone_has() -> None:
     untaken = Untaken()
     untaken.add(A, frame(1, 2))
     first = snapshot()
-    untaken.add(A, first._replace(value=first.value | {"model": "m"}))
+    untaken.add(A, first._replace(value={**first.value, "model": "m"}))
     untaken.add(A, frame(3))
     ((kind, value),) = untaken.take()
     assert (kind, numbers(value), value["lost"], value["model"]) == (LAGGED, [3], 2, "m")

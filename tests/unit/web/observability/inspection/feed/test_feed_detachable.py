@@ -42,7 +42,7 @@ async def test_what_happens_to_one_is_told_and_counted(autojump_clock: MockClock
             await run.ended.wait()
             with run.reading():
                 (shown,) = state(as_engine(engine), runs, None)["detachable"]
-                assert (shown["readers"], shown["attaches"]) == (2, 1)
+                assert (shown.readers, shown.attaches) == (2, 1)
             reader.close()
             (kept, attached, detached) = changes(viewer)
             assert [kept["type"], attached["type"], detached["type"]] == ["kept", "attached", "detached"]
