@@ -9,9 +9,8 @@ from typing_extensions import TypedDict
 from runtime.chat.parts import TextPart
 from web.bodies.json_types import Long
 from web.generation.control.cancel_note import CancelNote, cancel_note
-from web.generation.openai_format.answers.formatter import CompletionFormatter
+from web.generation.openai_format.answers.formatter import AnyAnswer, AnyChunk, AnyPiece, CompletionFormatter
 from web.generation.openai_format.answers.prompt_scores import PromptLogprob
-from web.generation.openai_format.answers.usage import RunningUsage, Timings, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,15 +32,12 @@ class TextLogprobs(TypedDict):
     text_offset: Long[list[int]]
 
 
-class ChunkTextChoice(TypedDict):
+class ChunkTextChoice(AnyPiece):
     """A piece of one of the answers."""
 
-    index: int
     text: str
     logprobs: TextLogprobs | None
     finish_reason: FinishReason | None
-    cede: NotRequired[CancelNote]
-    token_ids: NotRequired[list[int]]
     prompt_token_ids: NotRequired[tuple[int, ...]]
 
 
@@ -58,30 +54,18 @@ class TextChoice(TypedDict):
     prompt_logprobs: NotRequired[Long[list[dict[str, PromptLogprob] | None]]]
 
 
-class Completion(TypedDict):
+class Completion(AnyAnswer):
     """A whole answer."""
 
-    id: str
     object: Literal["text_completion"]
-    created: int
-    model: str
-    system_fingerprint: str
     choices: list[TextChoice]
-    usage: Usage
-    timings: Timings
 
 
-class CompletionChunk(TypedDict):
+class CompletionChunk(AnyChunk):
     """The data of one event; the last is `[DONE]`.  An error that breaks the stream off is an error object."""
 
-    id: str
     object: Literal["text_completion"]
-    created: int
-    model: str
-    system_fingerprint: str
     choices: list[ChunkTextChoice]
-    usage: NotRequired[Usage | RunningUsage | None]
-    timings: NotRequired[Timings]
 
 
 class TextFormatter(CompletionFormatter[ChunkTextChoice, TextLogprobs]):

@@ -55,15 +55,7 @@ class Embeddings(TypedDict):
 def embeddings(
     vectors: Sequence[array[float]], *, name: str, pooling: Pooling, tokens: int, in_base64: bool
 ) -> Embeddings:
-    """Return the answer.
-
-    Args:
-        vectors: of the inputs, in their order.
-        name: of the model, as the client used it.
-        pooling: of the vectors.
-        tokens: of all inputs together.
-        in_base64: whether that is how vectors are written.
-    """
+    """Return the answer to inputs of so many tokens together; `name` is the model, as the client used it."""
     return {
         "object": "list",
         "data": [

@@ -38,23 +38,39 @@ DONE = b"data: [DONE]\n\n"
 Reason = Literal["stop", "length", "tool_calls"]
 
 
+class Envelope(TypedDict):
+    """Fields of every object of a response."""
+
+    id: str
+    created: int
+    model: str
+    system_fingerprint: str
+
+
 class AnyPiece(TypedDict):
-    """What chunks' choices have in common."""
+    """Fields of a choice of a chunk."""
 
     index: int
     cede: NotRequired[CancelNote]
     token_ids: NotRequired[list[int]]
 
 
-class AnyChunk(TypedDict):
-    """What chunks have in common."""
+class AnyChunk(Envelope):
+    """Fields of a chunk."""
 
     usage: NotRequired[Usage | RunningUsage | None]
     timings: NotRequired[Timings]
 
 
+class AnyAnswer(Envelope):
+    """Fields of a whole answer."""
+
+    usage: Usage
+    timings: Timings
+
+
 class ChoiceIds(TypedDict, total=False):
-    """A choice's tokens, where they are to be shown."""
+    """Tokens of a choice, where they were asked for."""
 
     token_ids: Long[list[int]]
 

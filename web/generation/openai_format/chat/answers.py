@@ -15,10 +15,9 @@ from web.bodies.json_types import Long
 from web.generation.answer import THOUGHT
 from web.generation.control.cancel_note import CancelNote, cancel_note
 from web.generation.logprobs import TokenLogprobs, token_logprobs
-from web.generation.openai_format.answers.formatter import CompletionFormatter
+from web.generation.openai_format.answers.formatter import AnyAnswer, AnyChunk, AnyPiece, CompletionFormatter
 from web.generation.openai_format.answers.options import ServiceTier
 from web.generation.openai_format.answers.prompt_scores import PromptLogprob
-from web.generation.openai_format.answers.usage import RunningUsage, Timings, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,18 +84,12 @@ class Choice(TypedDict):
     token_ids: NotRequired[Long[list[int]]]
 
 
-class ChatCompletion(TypedDict):
+class ChatCompletion(AnyAnswer):
     """A whole answer."""
 
-    id: str
     object: Literal["chat.completion"]
-    created: int
-    model: str
-    system_fingerprint: str
     service_tier: NotRequired[ServiceTier]
     choices: list[Choice]
-    usage: Usage
-    timings: Timings
     prompt_token_ids: NotRequired[tuple[int, ...]]
     prompt_logprobs: NotRequired[Long[list[dict[str, PromptLogprob] | None]]]
 
@@ -136,36 +129,21 @@ class Delta(TypedDict):
     function_call: NotRequired[FunctionDelta]
 
 
-class ChunkChoice(TypedDict):
+class ChunkChoice(AnyPiece):
     """A piece of one of the answers."""
 
-    index: int
     delta: Delta
     logprobs: Logprobs | None
     finish_reason: FinishReason | None
-    cede: NotRequired[CancelNote]
-    token_ids: NotRequired[list[int]]
 
 
-class ChatCompletionChunk(TypedDict):
+class ChatCompletionChunk(AnyChunk):
     """The data of one event; the last is `[DONE]`.  An error that breaks the stream off is an error object."""
 
-    id: str
     object: Literal["chat.completion.chunk"]
-    created: int
-    model: str
-    system_fingerprint: str
     service_tier: NotRequired[ServiceTier]
     choices: list[ChunkChoice]
-    usage: NotRequired[Usage | RunningUsage | None]
-    timings: NotRequired[Timings]
     prompt_token_ids: NotRequired[tuple[int, ...]]
-
-
-class Tier(TypedDict, total=False):
-    """The field that tells of the tier, where one was asked for."""
-
-    service_tier: ServiceTier
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +168,6 @@ class ChatFormatter(CompletionFormatter[ChunkChoice, Logprobs]):
     def _calls(self) -> dict[tuple[int, int], Call]:
         """Return the calls that were begun in a stream, by choice and number."""
         return {}
-
-    @cached_property
-    def _tier(self) -> Tier:
-        return {"service_tier": self._options.service_tier} if self._options.service_tier else {}
 
     def _call(self, index: int, start: CallStart) -> Call:
         """Return the call that begins in choice `index`: the same in a stream and in a whole answer."""
@@ -291,18 +265,21 @@ class ChatFormatter(CompletionFormatter[ChunkChoice, Logprobs]):
     def result(self) -> ChatCompletion:
         """Return the response object; see `Formatter`."""
         options, shown = self._options, self._shown()
-        return {
+        answer: ChatCompletion = {
             "id": options.id,
             "object": "chat.completion",
             "created": options.created,
             "model": options.model,
             "system_fingerprint": options.fingerprint,
-            **self._tier,
+            "service_tier": options.service_tier or "default",
             "choices": [self._choice(index, number) for number, index in enumerate(shown)],
             **self._about_prompt(shown[0]),
             "usage": self._usage(),
             "timings": self._counter.timings(),
         }
+        if options.service_tier is None:
+            del answer["service_tier"]
+        return answer
 
     def _choice(self, index: int, number: int) -> Choice:
         """Return a generation as the choice of that number."""
