@@ -2,11 +2,12 @@
 
 An API turns a body into an `Asked`, and the engine's events into its own words with a `Formatter`.
 
-- `asked`: `Asked`, a request that was understood, and `generation_request`, by which each is made
+- `asked`: `Asked`, a request that was understood, `generation_request`, by which each is made, and `CommonFields`, the
+  fields of a body that it reads whatever the API
 - `answer`: `Formatter`, which streams an answer or gathers it, and `Gathered`, what it has said so far
 - `responder`: `Responder`, which opens it and answers, streaming or whole, and may keep the answer
 - `prompts`: conversations and texts as token ids, within the context
-- `sampling`: sampling parameters from a body's fields, over the server's defaults
+- `sampling`: `SamplingFields`, the sampling parameters of every body, and what comes of them over the server's defaults
 - `tools`: the parameters of tools that declare none
 - `grammar_fields`, `grammars`: what an answer must be, from a body's fields to one `Grammar`
 - `tiers`: how important a request is

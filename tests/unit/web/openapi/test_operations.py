@@ -1,4 +1,4 @@
-"""Real answers of each operation fit what it declares, and have no field that it does not."""
+"""A route is declared once; real answers of each operation fit what it declares, and have no field that it does not."""
 
 from __future__ import annotations
 
@@ -16,9 +16,14 @@ from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import FakeEngine, as_engine, finished, posting, say, token
 from tests.unit.web.apps import CHAT, HI, TEXT, make
 from tests.unit.web.openapi.documents import Json, check, document_of, items_of, schema_of
+from web.bodies.strict_model import StrictModel
+from web.http.asgi import ScopedApp
+from web.openapi.operations import ANY_ROUTE, READS_BODY, Api, Operation, Parameter, Reply, operations_of
 from web.serving.app import create_app
 
 if TYPE_CHECKING:
+    from quart_trio.wrappers import TrioResponse as Response
+
     from actors.core.generation import Event
 
 HELLO: Json = {"prompt": "hi"}
@@ -107,6 +112,39 @@ async def test_the_models_in_the_words_of_either_api(headers: dict[str, str]) ->
         response = await client.get(asked, headers=headers)
         assert response.status_code == status
         check(schema_of(document, "get", path, status), await response.get_json())
+
+
+class Body(StrictModel):
+    """Any body."""
+
+
+def test_one_declaration_is_the_route_and_its_operation() -> None:
+    app, replies, named = ScopedApp("x"), {200: Reply("Done.")}, (Parameter("name", "A name.", place="path"),)
+    api = Api(app, "X", "An API.", dict)
+
+    @api.post("/x/<path:name>", replies, {404}, body=Body, example={"a": 1}, parameters=named)
+    async def make_x(name: str) -> Response:
+        """Make an x.
+
+        It is a good one.
+        """
+        raise NotImplementedError(name)
+
+    (made,) = operations_of(app)
+    assert made == Operation(
+        method="post",
+        path="/x/{name}",
+        name="make_x",
+        summary="Make an x",
+        replies=replies,
+        errors=ANY_ROUTE | READS_BODY | {404},
+        body=Body,
+        example={"a": 1},
+        parameters=named,
+    )
+    (rule,) = app.url_map.iter_rules("make_x")
+    assert rule.rule == "/x/<path:name>"
+    assert rule.methods == {"POST", "OPTIONS"}
 
 
 async def test_a_field_that_is_not_declared_is_noticed() -> None:

@@ -13,7 +13,9 @@ from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import FakeEngine, as_engine, say
 from tests.fakes.operations import OPERATIONS
 from tests.rows import every_row
+from web.apis.ollama.options import Options
 from web.generation.control.fields import CONTROL_HEADERS, with_headers
+from web.generation.sampling import SamplingFields
 from web.serving.app import create_app
 
 GENERATING = {
@@ -43,6 +45,14 @@ def test_every_route_that_generates_takes_it() -> None:
         "/infill",
         "/v1/fim/completions",
     }
+
+
+def test_every_body_that_generates_has_the_sampling_parameters_that_all_apis_have() -> None:
+    for operation in OPERATIONS:
+        if CONTROL_HEADERS[0] in operation.parameters and operation.body is not None:
+            options = operation.body.model_fields.get("options")
+            fields = Options.model_fields if options is not None else operation.body.model_fields
+            assert SamplingFields.model_fields.keys() <= fields.keys(), operation.path
 
 
 @every_row("path", GENERATING)
