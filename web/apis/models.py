@@ -35,11 +35,11 @@ class AnyError(RootModel[openai_answers.Error | AnthropicError]):
     """The error object of whose API is asked."""
 
 
-class AnyModel(RootModel[openai_answers.Model | anthropic_answers.ModelInfo]):
+class AnyModel(RootModel[openai_answers.Model | anthropic.ModelInfo]):
     """A model that is served, in the words of whose API is asked."""
 
 
-class AnyModelList(RootModel[openai_answers.ModelList | anthropic_answers.ModelPage]):
+class AnyModelList(RootModel[openai_answers.ModelList | anthropic.ModelPage]):
     """The models that are served, in the words of whose API is asked."""
 
 
