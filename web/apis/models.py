@@ -35,11 +35,11 @@ class AnyError(RootModel[Error | AnthropicError]):
     """The error object of whose API is asked."""
 
 
-class AnyModel(RootModel[openai.Model | anthropic_answers.ModelInfo]):
+class AnyModel(RootModel[openai.Model | anthropic.ModelInfo]):
     """A model that is served, in the words of whose API is asked."""
 
 
-class AnyModelList(RootModel[openai.ModelList | anthropic_answers.ModelPage]):
+class AnyModelList(RootModel[openai.ModelList | anthropic.ModelPage]):
     """The models that are served, in the words of whose API is asked."""
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from typing_extensions import TypedDict
 
 from runtime.errors import QueueFull
 
 if TYPE_CHECKING:
-    from web.apis.anthropic.answers.objects import Error
     from web.bodies.errors.problem import Problem
 
 OVERLOADED = 529
@@ -26,6 +27,21 @@ TYPES = {
 
 TOO_LONG = "prompt is too long: "
 """How Anthropic's message begins for a prompt that does not fit; clients look for it, and shorten the conversation."""
+
+
+class ErrorDetails(TypedDict):
+    """The error."""
+
+    type: str
+    message: str
+
+
+class Error(TypedDict):
+    """The error object, which Anthropic's clients turn into an exception."""
+
+    type: Literal["error"]
+    error: ErrorDetails
+    request_id: str | None
 
 
 def error_object(problem: Problem, request_id: str | None) -> Error:

@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.apis.anthropic.answers.objects import ModelInfo, ModelPage
 
 VERSION_HEADER = "anthropic-version"
 """The header that every client of Anthropic's API sends."""
+
+
+class ModelInfo(TypedDict):
+    """A model that is served, in Anthropic's words."""
+
+    type: Literal["model"]
+    id: str
+    display_name: str
+    created_at: Annotated[str, Field(description="RFC 3339.")]
+    lifecycle: Literal["active"]
+    max_input_tokens: int
+    max_tokens: int
+
+
+class ModelPage(TypedDict):
+    """The models that are served, in Anthropic's words."""
+
+    data: list[ModelInfo]
+    first_id: str
+    last_id: str
+    has_more: Literal[False]
 
 
 def model_object(model: ServedModel) -> ModelInfo:

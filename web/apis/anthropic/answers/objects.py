@@ -11,6 +11,7 @@ from typing_extensions import TypedDict
 
 from actors.core.generation import FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, PlainParser, ReasoningPart, TextPart
+from web.apis.anthropic.errors import Error as Error
 from web.bodies.json_types import Long
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
 from web.generation.control.cancel_note import CancelNote, cancel_note
@@ -20,42 +21,6 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Finished, Progress
     from runtime.chat.parts import OutputParser, Part
-
-
-class ErrorDetails(TypedDict):
-    """The error."""
-
-    type: str
-    message: str
-
-
-class Error(TypedDict):
-    """The error object, which Anthropic's clients turn into an exception."""
-
-    type: Literal["error"]
-    error: ErrorDetails
-    request_id: str | None
-
-
-class ModelInfo(TypedDict):
-    """A model that is served, in Anthropic's words."""
-
-    type: Literal["model"]
-    id: str
-    display_name: str
-    created_at: Annotated[str, Field(description="RFC 3339.")]
-    lifecycle: Literal["active"]
-    max_input_tokens: int
-    max_tokens: int
-
-
-class ModelPage(TypedDict):
-    """The models that are served, in Anthropic's words."""
-
-    data: list[ModelInfo]
-    first_id: str
-    last_id: str
-    has_more: Literal[False]
 
 
 class OutputTokensDetails(TypedDict):
