@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import RootModel
 
-import web.apis.anthropic.answers.objects as anthropic_answers
+import web.apis.anthropic.errors as anthropic_errors
 import web.apis.anthropic.models as anthropic
 import web.apis.openai.models as openai
 from runtime.errors import NotFound
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MODELS = "/v1/models"
 
 
-class AnthropicError(anthropic_answers.Error):
+class AnthropicError(anthropic_errors.Error):
     """Anthropic's error object."""
 
 
