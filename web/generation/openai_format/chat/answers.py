@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Token
     from runtime.chat.parts import Part
     from web.generation.openai_format.answers.formatter import Reason
+    from web.generation.openai_format.answers.options import ResponseOptions
 
 FinishReason = Literal["stop", "length", "tool_calls", "function_call"]
 
@@ -164,10 +165,9 @@ class Call:
 class ChatFormatter(CompletionFormatter[ChunkChoice, Logprobs]):
     """Shows an answer as a chat completion; see `CompletionFormatter`."""
 
-    @cached_property
-    def _calls(self) -> dict[tuple[int, int], Call]:
-        """Return the calls that were begun in a stream, by choice and number."""
-        return {}
+    def __init__(self, options: ResponseOptions, page_bytes: int | None = None) -> None:
+        super().__init__(options, page_bytes)
+        self._calls: dict[tuple[int, int], Call] = {}  # that were begun in a stream, by choice and number
 
     def _call(self, index: int, start: CallStart) -> Call:
         """Return the call that begins in choice `index`: the same in a stream and in a whole answer."""
