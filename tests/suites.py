@@ -37,13 +37,16 @@ IN = {
     "scenarios/ranks": "rest",
     "soak": "rest",
     "unit/bench": "rest",
+    "unit/runtime/devices/parallel": "rest",
     "unit/runtime/devices/native/test_kernels_neon.py": "rest",
     "unit/runtime/devices/native/test_kernels_sanitized.py": "rest",
     "unit/runtime/nn/layers/test_native_layer_kinds.py": "rest",
     "unit/runtime/nn/test_model.py": "rest",
     "unit/runtime/loading/ranks": "rest",
     "unit/runtime/devices/single_rows/test_check.py": "rest",
+    "unit/runtime/store/packages": "rest",
     "unit/web/cluster": "rest",
+    "unit/web/serving/test_ranks.py": "rest",
 }
 """By files and folders below tests/; what stands nearest to a file decides."""
 
