@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from actors.kv.prefix_cache import PrefixCache
     from actors.scheduling.planner import ChunkLimits
     from actors.scheduling.step_planner import Planned
-    from runtime.step.burst import Burst
     from runtime.step.executor import Executor
+    from runtime.step.job import Burst
 
 ENDED = "the slot manager has ended"
 

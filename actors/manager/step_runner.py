@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from actors.core.observer import Observers
     from actors.scheduling.costs import StepCosts
     from actors.scheduling.step_planner import Planned
-    from runtime.step.burst import Burst
     from runtime.step.executor import Executor
-    from runtime.step.job import LayerHook
+    from runtime.step.job import Burst, LayerHook
     from runtime.step.step import StepResult
 
 

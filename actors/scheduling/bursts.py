@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.step.burst import Burst
+from runtime.step.job import Burst
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "rings are not told of the steps that have begun meanwhile",
-        "runtime/step/burst.py",
+        "runtime/step/job.py",
         "        return min(2 * self.steps, self.most)\n",
         "        return self.steps\n",
         ("tests/scenarios/bursts/test_bursts.py",),
