@@ -6,9 +6,9 @@ packages, each of which may use those before it:
 
 - `core`: what passes between tasks, and the records of slots and cancels; at the root `config`, the engine's options,
   and `control`, what a request says of its own fate
+- `scheduling`: who goes first, and what the next step runs: decisions, and nothing else
 - `kv`: KV outside the slots, and how it comes and goes; `generating`: from the queue to the last token; `groups`:
-  requests that say something of one another; `queue`: who goes first; `preemption`: who leaves a slot for somebody more
-  important
+  requests that say something of one another; `preemption`: who leaves a slot for somebody more important
 - `manager`: the slot manager, its queue, its steps, and what happens when the device is lost
 - at the root: `request`, `engine`, and `statistics` of the whole; `prefills` and `spare_time`: prompts that are read
   for a client that has gone, or ahead of time

@@ -25,9 +25,9 @@ from actors.groups.request_groups import RequestGroups
 from actors.groups.tickets import make_tickets
 from actors.kv.prefix_cache import empty_cache
 from actors.kv.prompts import chains, check_length, most_tokens
-from actors.manager.planner import ChunkLimits
 from actors.manager.slot_manager import SlotManager
 from actors.request import Request
+from actors.scheduling.planner import ChunkLimits
 from actors.spare_time import end_warm_requests
 from actors.statistics import EngineStatistics, speculation_statistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from actors.config import EngineConfig
-    from actors.core.costs import StepCosts
     from actors.core.generation import GenerationRequest, LiveRequest
     from actors.core.observer import Observer
     from actors.core.slot_views import SlotStatus
     from actors.generating.grammars import Compiled, Grammars
     from actors.groups.member import Member
     from actors.kv.prefix_cache import PrefixCache
+    from actors.scheduling.costs import StepCosts
     from runtime.grammar.worker import MaskComputer
     from runtime.kv.blocks import BlockKey
     from runtime.kv.token_chain import TokenChain

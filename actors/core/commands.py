@@ -12,7 +12,7 @@ from runtime.step.prompt_rows.wanted import NO_OUTPUTS, NOTHING
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from actors.core.hold import Hold, Ticket
+    from actors.core.hold import Ticket
     from actors.core.receipts import CancelReason
     from runtime.errors import DeviceLost
     from runtime.kv.blocks import Block, BlockKey
@@ -103,7 +103,7 @@ class Submit:
     again.
 
     Attributes:
-        hold: whose slot they are for.
+        ticket: whose slot they are for.
         phase: what they are for.
         token_ids: those that follow what the slot has KV of, the drafter's KV in phase `DRAFT`.
         sample, drafts: as in `Segment`.
@@ -113,7 +113,7 @@ class Submit:
             but for a prompt's, which are handed back.
     """
 
-    hold: Hold
+    ticket: Ticket
     phase: State
     token_ids: Sequence[int]
     sample: SampleSpec | None
@@ -139,7 +139,7 @@ class CopyPrefix:
         is_last: nothing more is to be copied, so that what rings have is copied, too.
     """
 
-    hold: Hold
+    ticket: Ticket
     source: int
     end: int
     is_last: bool = True
@@ -170,7 +170,7 @@ class LoadBlocks:
         is_last: no further blocks are there, so that the last of these may be chosen for an audit, and rings be filled.
     """
 
-    hold: Hold
+    ticket: Ticket
     fetched: Fetched
     first: int
     is_last: bool
@@ -185,7 +185,7 @@ class Audit:
     them.  The reply is whether they agree.
     """
 
-    hold: Hold
+    ticket: Ticket
     start: int
     block: Block
     restored: Collection[BlockKey]
@@ -196,7 +196,7 @@ class Audit:
 class Restart:
     """Empty the slot, to read the whole prompt; never use these blocks again, which were cached for it."""
 
-    hold: Hold
+    ticket: Ticket
     restored: Collection[BlockKey]
     reply: Reply[None] = field(default_factory=Reply)
 
@@ -205,7 +205,7 @@ class Restart:
 class Trim:
     """Keep no more than so many tokens: the output ended inside a run of accepted drafts, or behind it."""
 
-    hold: Hold
+    ticket: Ticket
     length: int
 
 
@@ -213,7 +213,7 @@ class Trim:
 class End:
     """Take the slot back; `reason` is None if the generation finished."""
 
-    hold: Hold
+    ticket: Ticket
     reason: CancelReason | None
 
 

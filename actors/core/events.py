@@ -1,4 +1,4 @@
-"""Events that an `Observer` is told: a frozen dataclass for each of its hooks.
+"""Events that an `Observer` is told: a frozen dataclass for each of its hooks, which are the fields of `Hooks`.
 
 Nothing of the engine's own goes out with an event, so a listener may keep it.  Times are seconds on the executor's
 clock.  A position counts tokens from the start of a sequence; rows are positions that a step computes.
@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from actors.core.generation import Failed, Finished, GenerationRequest
     from actors.core.life import State
-    from actors.core.receipts import CancelReason
+    from actors.core.receipts import CancelReason, Receipt
     from actors.core.slot_views import GenerationKey
     from runtime.errors import CedeError
     from runtime.kv.blocks import BlockKey
     from runtime.step.step import StepResult
     from runtime.step.transfer import Transfer
+
+EventT = TypeVar("EventT")
 
 
 class ActorStage(enum.StrEnum):
@@ -35,14 +39,17 @@ class ActorStage(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A request came to the engine, which has not looked at it yet."""
+    """A request came to the engine, which has not looked at it yet; told in the task that opened it."""
 
     asked: GenerationRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Departed:
-    """Nothing is left of a request in the engine; `asked` is the very object that `Arrived` had."""
+    """Nothing is left of a request in the engine; `asked` is the very object that `Arrived` had.
+
+    Its response was sent or given up.  Told in the task that opened it.
+    """
 
     asked: GenerationRequest
 
@@ -198,21 +205,24 @@ class StepBegins(StepEvent):
 
 @dataclass(frozen=True, slots=True)
 class LayerDone(StepEvent):
-    """A layer of the step ended, which may be one within a burst; `layer` counts from 0."""
+    """A layer of the step ended, which may be one within a burst; `layer` counts from 0.
+
+    Told on the device thread; in virtual time, in the task that awaits the step.
+    """
 
     layer: int
 
 
 @dataclass(frozen=True, slots=True)
 class StepEnded(StepEvent):
-    """The step ran; `result` has one entry for each part, in their order."""
+    """The step ran, and nothing is committed yet; `result` has one entry for each part, in their order."""
 
     result: StepResult
 
 
 @dataclass(frozen=True, slots=True)
 class StepRaised(StepEvent):
-    """The step raised; nothing of it is committed."""
+    """The step raised; nothing of it is committed, and its generations were not told yet."""
 
     error: Exception
 
@@ -234,7 +244,7 @@ class Committed(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class Invalidated(GenerationEvent):
-    """All KV in a generation's slot was given up; it is not used again."""
+    """All KV in a generation's slot was given up, whether that goes on or not; it is not used again."""
 
     slot: int
 
@@ -258,7 +268,7 @@ class TransferBegins:
 
 @dataclass(frozen=True, slots=True)
 class TransferEnded:
-    """The device is done with the transfers, those included that it failed at."""
+    """The device is done with the transfers, those included that it failed at; not told if it is lost over them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,14 +282,14 @@ class Transferred(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class AuditFailed(GenerationEvent):
-    """An audit found cached KV wrong; all that came from the blocks `keys`, or was computed after them, is given up."""
+    """An audit found cached KV wrong: all that came from the blocks `keys`, or was computed after them, will now go."""
 
     keys: frozenset[BlockKey]
 
 
 @dataclass(frozen=True, slots=True)
 class Cancelled(GenerationEvent):
-    """A generation was cancelled; its rows are dropped at the next layer boundary."""
+    """A generation was cancelled in this very moment; its rows are dropped at the next layer boundary."""
 
     at: float
 
@@ -306,14 +316,17 @@ class Emitted(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class Ended(GenerationEvent):
-    """A generation is over, and `last` is the last that its client is told of it."""
+    """A generation that had joined the queue is over, and `last` is what its client is about to be told."""
 
     last: Finished | Failed
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceIsLost:
-    """No step can run.  All who hold a slot end; so do all in the queue, unless `queue_waits` for the device."""
+    """No step can run.  All who hold a slot end; so do all in the queue, unless `queue_waits` for the device.
+
+    All whom it ends were told.
+    """
 
     reason: str
     queue_waits: bool
@@ -322,3 +335,45 @@ class DeviceIsLost:
 @dataclass(frozen=True, slots=True)
 class DeviceIsBack:
     """Steps can run again; no KV in the slots outlived the loss."""
+
+
+Hook: TypeAlias = "Callable[[EventT], None] | tuple[Callable[[EventT], None], ...]"
+"""What is told of a kind of event: a method of an `Observer`; of `Observers`, those of all who have it."""
+
+
+class Hooks:
+    """All hooks, by the names that they have in `Observer` and `Observers`."""
+
+    arrived: Hook[Arrived]
+    departed: Hook[Departed]
+    queued: Hook[Queued]
+    demoted: Hook[Demoted]
+    refused: Hook[Refused]
+    granted: Hook[Granted]
+    preempted: Hook[Preempted]
+    exchanged: Hook[Exchanged]
+    resumed: Hook[Resumed]
+    stage_begun: Hook[StageBegun]
+    submitted: Hook[Submitted]
+    handed_back: Hook[HandedBack]
+    step_begins: Hook[StepBegins]
+    layer_done: Hook[LayerDone]
+    step_ended: Hook[StepEnded]
+    step_raised: Hook[StepRaised]
+    committed: Hook[Committed]
+    verified: Hook[Committed]  # where some of the rows were drafts; before `committed`
+    invalidated: Hook[Invalidated]
+    transfer_begins: Hook[TransferBegins]
+    transfer_ended: Hook[TransferEnded]
+    transferred: Hook[Transferred]
+    audit_failed: Hook[AuditFailed]
+    cancelled: Hook[Cancelled]
+    receipt: Hook[Receipt]
+    released: Hook[Released]
+    emitted: Hook[Emitted]
+    ended: Hook[Ended]
+    device_lost: Hook[DeviceIsLost]
+    device_back: Hook[DeviceIsBack]
+
+
+HOOKS = tuple(Hooks.__annotations__)

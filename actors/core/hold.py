@@ -268,7 +268,7 @@ class Hold:
             WasPreempted: they were not run.
             DeviceLost: the device was lost since the grant.
         """
-        command = Submit(self, phase, token_ids, sample, drafts, outputs, most_tokens)
+        command = Submit(self.ticket, phase, token_ids, sample, drafts, outputs, most_tokens)
         if (observers := self.ticket.manager.observers).submitted:
             event = Submitted(*self.ticket.key, phase, len(token_ids), command.is_bulk)
             observers.tell(observers.submitted, event)
@@ -290,7 +290,7 @@ class Hold:
         Raises:
             DeviceLost: the device was lost since the grant.
         """
-        command = CopyPrefix(self, source, end, is_last)
+        command = CopyPrefix(self.ticket, source, end, is_last)
         return await self._ask(command, command.reply)
 
     async def load_blocks(self, fetched: Fetched, first: int, *, is_last: bool) -> Loaded | None:
@@ -299,7 +299,7 @@ class Hold:
         Raises:
             DeviceLost: the device was lost since the grant.
         """
-        command = LoadBlocks(self, fetched, first, is_last)
+        command = LoadBlocks(self.ticket, fetched, first, is_last)
         return await self._ask(command, command.reply)
 
     async def audit(self, start: int, block: Block, restored: Collection[BlockKey]) -> bool:
@@ -308,7 +308,7 @@ class Hold:
         Raises:
             DeviceLost: the device was lost since the grant.
         """
-        command = Audit(self, start, block, tuple(restored))
+        command = Audit(self.ticket, start, block, tuple(restored))
         return await self._ask(command, command.reply)
 
     async def restart(self, restored: Collection[BlockKey]) -> None:
@@ -317,12 +317,12 @@ class Hold:
         Raises:
             DeviceLost: the device was lost since the grant.
         """
-        command = Restart(self, tuple(restored))
+        command = Restart(self.ticket, tuple(restored))
         await self._ask(command, command.reply)
 
     def trim(self, length: int) -> None:
         """Have no more than so many tokens kept."""
-        self.ticket.manager.post(Trim(self, length))
+        self.ticket.manager.post(Trim(self.ticket, length))
 
     async def _ask(self, command: Command, reply: Reply[T]) -> T:
         """Post a command, and await its answer; a cancel sets the mark in its very moment."""

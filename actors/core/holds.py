@@ -97,6 +97,19 @@ class HoldRecord:
         return self._pending
 
     @property
+    def submitted(self) -> Submit | None:
+        """Rows that its actor waits for; None for one that is cancelled, or waits for nothing or for KV."""
+        return self._pending if isinstance(self._pending, Submit) and self.mark.at is None else None
+
+    def needed_capacity(self, draft_start: int) -> int:
+        """Return how many positions its slot must have for what its actor waits for: a prompt's at least."""
+        work, prompt = self._pending, len(self.hold.prompt)
+        if not isinstance(work, Submit):
+            return prompt
+        start = draft_start if work.phase is State.DRAFT else self.length
+        return max(prompt, start + len(work.token_ids))
+
+    @property
     def runs_alone(self) -> bool:
         """Return whether its rows were in a step that raised: each of those runs alone, so only the culprit fails."""
         return self._runs_alone
@@ -269,9 +282,11 @@ class Holds:
         """Return that of a generation; None if it holds nothing."""
         return self._records.get(key)
 
-    def of(self, hold: Hold) -> HoldRecord:
-        """Return that of a hold that has not ended."""
-        return self._records[hold.ticket.key]
+    def of(self, ticket: Ticket) -> HoldRecord:
+        """Return that of a generation that holds a slot; any other is a bug."""
+        record = self._records[ticket.key]
+        assert record.hold.ticket is ticket, f"{ticket.key} has left, and another has its name"
+        return record
 
     def add(self, ticket: Ticket, slot: SlotView, life: Life, granted: int = 0) -> HoldRecord:
         """A slot was granted."""

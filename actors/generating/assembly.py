@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from actors.config import EngineConfig
-    from actors.core.costs import StepCosts
     from actors.core.generation import Event, GenerationRequest
     from actors.generating.grammars import Compiled
+    from actors.scheduling.costs import StepCosts
     from runtime.grammar.worker import MaskComputer
     from runtime.loading.served import ServedModel
 

@@ -17,7 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from actors.core.costs import StepCostModel
+    from actors.scheduling.costs import StepCostModel
 
 MAX_DRAFTS = 8  # in a round
 FIRST_DRAFTS = 2  # in a round, before steps are measured

@@ -16,10 +16,10 @@ from runtime.text.lookup import PromptLookup
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.core.costs import StepCostModel
     from actors.core.hold import Hold
     from actors.generating.draft_length import DraftLength
     from actors.generating.output import Output
+    from actors.scheduling.costs import StepCostModel
 
 logger = logging.getLogger("cede.engine")
 

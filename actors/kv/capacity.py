@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.commands import Submit
-from actors.core.life import State
 from actors.core.slot_views import resident_value
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -34,15 +32,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.kv")
 
 HEADROOM = 256  # positions that are made room for at least, where others have to be moved for it
-
-
-def needed_capacity(record: HoldRecord, draft_start: int) -> int:
-    """Return how many positions a hold's slot must have for what its actor waits for: a prompt's at least."""
-    work, prompt = record.pending, len(record.hold.prompt)
-    if not isinstance(work, Submit):
-        return prompt
-    start = draft_start if work.phase is State.DRAFT else record.length
-    return max(prompt, start + len(work.token_ids))
 
 
 class CapacityManager:
@@ -104,7 +93,7 @@ class CapacityManager:
         return self._needed(record) > record.slot.capacity
 
     def _needed(self, record: HoldRecord) -> int:
-        return needed_capacity(record, self._table.draft_start(record.slot))
+        return record.needed_capacity(self._table.draft_start(record.slot))
 
     def _give(self, record: HoldRecord, *, anywhere: bool = True) -> bool:
         """Give room that is there, in place or, where nothing has to be copied for it, anywhere; False if none is."""

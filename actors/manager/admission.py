@@ -1,6 +1,6 @@
 """Admission: who waits for a slot, how many may, and whether they can be served in time.
 
-Who of them is next, `actors.queue` says.
+Who of them is next, `actors.scheduling.order` says.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from actors.core.events import Granted, Queued
 from actors.core.hold import LEAST_IMPORTANT
 from actors.core.holds import device_lost
 from actors.core.life import Event, Life, State
-from actors.manager.punctuality import Punctuality
-from actors.preemption.victims import LEVELS
-from actors.queue.order import Claim, Order
-from actors.queue.shares import OutputLengths
+from actors.scheduling.order import Claim, Order
+from actors.scheduling.punctuality import Punctuality
+from actors.scheduling.shares import OutputLengths
+from actors.scheduling.victims import LEVELS
 from runtime.errors import QueueFull, RateLimited
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from actors.core.account import Account
     from actors.core.commands import Enqueue
-    from actors.core.costs import StepCosts
     from actors.core.hold import QueuePlace, Ticket
     from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.preemption.preemption import Preemption
+    from actors.scheduling.costs import StepCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Admission:
         self._order: Order[GenerationKey] = Order(ageing)
         self._lengths = OutputLengths()
         self._places = 0  # given so far
-        self._punctual = Punctuality(table, cache, holds, costs.target)
+        self._punctual = Punctuality(table, holds, cache.tiers.reach, costs.target)
         self._held_back = False  # no slot is granted: no step can run
         self._closed: str | None = None  # why nobody may wait
 
@@ -126,7 +126,7 @@ class Admission:
             )
         _check_share(tickets[0], more, [one.ticket.owner for one in self._queue.values()], self._limit)
         for ticket in tickets:
-            self._punctual.check(ticket)
+            self._punctual.check(ticket, trio.current_time())
         for ticket in tickets:
             self._cache.invalidation.add_root(ticket.prompt.root)
             self._join(ticket)
@@ -279,7 +279,9 @@ class Admission:
 
     def _is_late(self, waiting: _Waiting, victims: Collection[HoldRecord] = ()) -> bool:
         """Return whether one leaves the queue, as its first token would come too late with these preempted for it."""
-        if waiting.preempted is not None or (late := self._punctual.complaint(waiting.ticket, victims)) is None:
+        if waiting.preempted is not None:
+            return False
+        if (late := self._punctual.complaint(waiting.ticket, trio.current_time(), victims)) is None:
             return False
         waiting.ticket.note_cancel()  # it leaves the queue itself
         waiting.ticket.granted.set(outcome.Error(late))

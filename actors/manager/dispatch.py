@@ -23,7 +23,7 @@ from actors.core.commands import (
     Withdraw,
 )
 from actors.core.events import Demoted, Released
-from actors.core.hold import LEAST_IMPORTANT, Hold
+from actors.core.hold import LEAST_IMPORTANT
 from actors.core.holds import device_lost
 from actors.core.life import Event, State
 
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
     from actors.core.commands import Command, KVCommand, QueueCommand, SlotCommand
     from actors.core.hold import Ticket
-    from actors.core.holds import Holds
+    from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
-    from actors.core.receipts import CancelReason, ReceiptLog
+    from actors.core.receipts import CancelReason
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.admission import Admission
+    from actors.manager.receipt_log import ReceiptLog
     from actors.manager.recovery import Recovery
     from actors.manager.settlement import Settlement
     from actors.preemption.preemption import Preemption
@@ -95,10 +96,11 @@ class Dispatch:
         match command:
             case Recovered():
                 self._recovery.end(command)
-            case End(hold, reason):
-                self._release(hold, reason)
-            case Trim(hold, length):
-                self._table.trim(hold.slot, min(length, hold.length))
+            case End(ticket, reason):
+                self._release(self._holds.of(ticket), reason)
+            case Trim(ticket, length):
+                record = self._holds.of(ticket)
+                self._table.trim(record.slot, min(length, record.length))
             case DiskHasSpace():
                 self._cache.write_behind.offer()
             case Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
@@ -115,7 +117,7 @@ class Dispatch:
 
     def _apply_for_answer(self, command: Submit | KVCommand | Restart) -> None:
         """Apply a command whose sender waits for the answer."""
-        record = self._holds.of(command.hold)
+        record = self._holds.of(command.ticket)
         if record.state is State.LOST:
             command.reply.set(outcome.Error(record.loss()))
         elif isinstance(command, Restart):
@@ -127,8 +129,8 @@ class Dispatch:
         else:
             record.ask(command)
 
-    def _release(self, hold: Hold, reason: CancelReason | None) -> None:
-        record, slot = self._holds.of(hold), hold.slot
+    def _release(self, record: HoldRecord, reason: CancelReason | None) -> None:
+        slot = record.slot
         if slot.suspect:
             self._settlement.invalidate(record)
         held_until = trio.current_time() + self._cache.config.hold_seconds if reason is not None else 0.0
@@ -139,7 +141,7 @@ class Dispatch:
         self._holds.remove(record)
         self._preemption.forget(record)
         account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self._now())
-        self._close(hold.ticket, reason, account)
+        self._close(record.hold.ticket, reason, account)
         if reason is not None:  # last: of a long prompt it takes milliseconds
             self._cache.salvaged.leave(slot.tokens, record.ledger.computed_at)
 
@@ -160,7 +162,7 @@ class Dispatch:
 def refuse(command: Command, why: str) -> None:
     """Answer a command that nobody will apply."""
     match command:
-        case Withdraw(ticket) | End(Hold(ticket)):
+        case Withdraw(ticket) | End(ticket):
             ticket.ended.set(outcome.Value(Account()))
         case Enqueue() | Submit() | CopyPrefix() | LoadBlocks() | Audit() | Restart():
             command.reply.set(outcome.Error(device_lost(why)))

@@ -124,7 +124,7 @@ class Handle:
             if hold is not None:
                 ticket.turn_to(ActorStage.LEAVING)
             is_preempted = self._preemption.record(ticket.key) is not None
-            self.post(Withdraw(ticket, reason) if hold is None or is_preempted else End(hold, reason))
+            self.post(Withdraw(ticket, reason) if hold is None or is_preempted else End(ticket, reason))
             with trio.CancelScope(shield=True):
                 await ticket.ended.wait()
 

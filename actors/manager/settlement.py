@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import outcome
 
 from actors.core.commands import Chunk
-from actors.core.events import Committed, Invalidated, Submitted
+from actors.core.events import Committed, HandedBack, Invalidated, Submitted
 from actors.core.life import State
-from actors.manager.step_planner import Planned
+from actors.scheduling.step_planner import Planned
 from runtime.common.units import counted
 from runtime.errors import StepFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from actors.core.holds import HoldRecord
     from actors.core.observer import Observers
@@ -61,6 +61,18 @@ class Settlement:
             self._settle_segment(planned, segment_result, next_rows.work.reply)
             self._submit(next_rows)
         return following
+
+    def hand_back(self, holds: Iterable[HoldRecord]) -> None:
+        """Hand back the rows of those whose leaders have read what is shared, or will not: it may be restored."""
+        for record in holds:
+            work = record.submitted
+            if work is None or not record.has_leaders or record.is_led or self._cache.waiting.any_of(record.slot.id):
+                continue
+            record.follow_nobody()
+            record.clear_pending()
+            if self._observers.handed_back:
+                self._observers.tell(self._observers.handed_back, HandedBack(*record.key))
+            work.reply.set(outcome.Value(Chunk(0)))
 
     def invalidate(self, record: HoldRecord) -> None:
         """Let nothing of a hold's slot be used again; restored blocks that no step had run over are invalidated."""

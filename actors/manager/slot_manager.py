@@ -17,23 +17,24 @@ import trio
 
 from actors.core.account import Account
 from actors.core.commands import DiskHasSpace
-from actors.core.costs import StepCosts
 from actors.core.holds import Holds
 from actors.core.mailbox import Mailbox
 from actors.core.observer import Observers
-from actors.core.receipts import ReceiptLog, WallClock
+from actors.core.receipts import WallClock
 from actors.kv.transfers import KVTransfers
 from actors.manager.admission import Admission
-from actors.manager.bursts import Bursts
 from actors.manager.device import Device
 from actors.manager.dispatch import Dispatch, refuse
 from actors.manager.handle import Handle
+from actors.manager.receipt_log import ReceiptLog
 from actors.manager.recovery import Recovery
 from actors.manager.settlement import Settlement
 from actors.manager.statistics import ManagerStatistics
-from actors.manager.step_planner import StepPlanner
 from actors.manager.step_runner import StepCounts, StepRunner
 from actors.preemption.preemption import Preemption
+from actors.scheduling.bursts import Bursts
+from actors.scheduling.costs import StepCosts
+from actors.scheduling.step_planner import StepPlanner
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -45,10 +46,10 @@ if TYPE_CHECKING:
     from actors.core.slot_views import GenerationKey, SlotStatus, SlotView
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
-    from actors.manager.planner import ChunkLimits
-    from actors.manager.step_planner import Planned
-    from runtime.step.burst import Burst
+    from actors.scheduling.planner import ChunkLimits
+    from actors.scheduling.step_planner import Planned
     from runtime.step.executor import Executor
+    from runtime.step.job import Burst
 
 ENDED = "the slot manager has ended"
 
@@ -105,8 +106,8 @@ class SlotManager:
             table, cache, self.holds, self.preemption, self.observers, self.costs, limit=queue_limit, ageing=ageing
         )
         self._transfers = KVTransfers(self._device, table, cache, self.observers, self._lose_kv)
-        self._planner = StepPlanner(table, cache, chunks, self.costs, self.observers)
-        self._bursts = Bursts(burst_seconds, self._mailbox, self.costs.target, table.rings)
+        self._planner = StepPlanner(table, chunks, self.costs, cache.waiting.any_of)
+        self._bursts = Bursts(burst_seconds, self._mailbox.watch, self.costs.target, table.rings)
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
         self._settlement = Settlement(table, cache, self.observers, self._counts)
         self._recovery = Recovery(
@@ -198,6 +199,7 @@ class SlotManager:
 
     def _plan(self, *, has_transferred: bool) -> list[Planned]:
         """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""
+        self._settlement.hand_back(self.holds)
         return self._planner.plan(self.holds, has_transferred=has_transferred)
 
     async def _run(self, step: Sequence[Planned], burst: Burst | None) -> None:

@@ -17,12 +17,11 @@ from runtime.step.job import StepJob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.core.costs import StepCosts
     from actors.core.observer import Observers
-    from actors.manager.step_planner import Planned
-    from runtime.step.burst import Burst
+    from actors.scheduling.costs import StepCosts
+    from actors.scheduling.step_planner import Planned
     from runtime.step.executor import Executor
-    from runtime.step.job import LayerHook
+    from runtime.step.job import Burst, LayerHook
     from runtime.step.step import StepResult
 
 
@@ -72,6 +71,8 @@ class StepRunner:
         Raises:
             DeviceLost: no step can run now.
         """
+        for planned in step:
+            planned.begin()
         drafting = step[0].work.phase is State.DRAFT
         asked_at = self._executor.clock()
         number = self._tell_begin(step, drafting)

@@ -1,8 +1,8 @@
 """Preemption without loss: who is less important leaves its slot, and goes on where it was.
 
-For the slot manager, whose task alone calls it; rests on `actors.core` and `actors.kv`.
+For the slot manager, whose task alone calls it; rests on `actors.core` and `actors.kv`, and on
+`actors.scheduling.victims`, which says who.
 
-- `victims`: who may be preempted, and who of them is, as functions of what is there
 - `retained_extents`: `RetainedExtents`, where KV of theirs stays without being copied, while there is room
 - `preemption`: `Preemption`, those who are preempted, and what is kept of them
 """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from actors.core.events import Preempted, Resumed
 from actors.core.hold import Tail
 from actors.preemption.retained_extents import RetainedExtents
-from actors.preemption.victims import choose, is_at_rest
+from actors.scheduling.victims import choose, is_at_rest
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:

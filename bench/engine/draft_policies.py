@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from actors.core.commands import CATCH_UP
-from actors.core.costs import StepCosts
 from actors.generating.draft_length import MAX_DRAFTS, Acceptance, DraftLength
+from actors.scheduling.costs import StepCosts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from actors.core.costs import StepCostModel
+    from actors.scheduling.costs import StepCostModel
 
 
 @dataclass

@@ -5,14 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.stored import PLAIN_FORMS
-from runtime.nn.matrices.embedding import Int4Embedding, PlainEmbedding, embedding_bytes
-from runtime.nn.matrices.formats import choose_formats, quantised_form
+from runtime.nn.matrices.embedding import PlainEmbedding, embedding_bytes
+from runtime.nn.matrices.formats import Kept, choose_formats, choose_kept, quantised_form
 from runtime.nn.matrices.int4 import packed_bytes
 from runtime.nn.matrices.int8 import INT8
 from runtime.nn.matrices.linear import Linear, PlainMatrix, dtype_name, lossless_format
 from runtime.nn.source import WeightSource
-from runtime.nn.stored_source import NARROW
 from runtime.nn.weights import build_weights
 
 if TYPE_CHECKING:
@@ -86,37 +84,31 @@ class _PlannedSource(WeightSource):
         return Linear(PlainMatrix(self._empty(outputs, inputs), self._empty(outputs) if bias else None))
 
     def tied_head(self, name: str, embedding: Embedding, vocab: int, hidden: int) -> Linear:
-        narrow = self._narrow(self._tensors.get(f"{name}.weight"), vocab, hidden)
-        is_plain = self._embedding_form(f"{name}.weight", vocab, hidden) == (narrow or dtype_name(self.dtype))
+        narrow = self._kept(f"{name}.weight", vocab, hidden, is_embedding=True).narrow
+        is_plain = self._embedding_form(f"{name}.weight", vocab, hidden) == dtype_name(narrow or self.dtype)
         if is_plain and (narrow or lossless_format(self._planned, self.dtype) is PlainMatrix):
             return Linear(PlainMatrix(self._empty(vocab, hidden), None))
         return self.linear({name: vocab}, hidden, head=True)
 
     def _embedding_form(self, name: str, vocab: int, hidden: int) -> str:
-        stored = self._tensors.get(name)
-        if stored is not None and stored.form not in PLAIN_FORMS:
-            if self._chosen.coded is not None and Int4Embedding.takes(stored.code_format, hidden):
-                return str(stored.code_format)
-            if self._chosen.packed is not None:
-                return INT8
-        if self._chosen.small_embedding:
+        kept = self._kept(name, vocab, hidden, is_embedding=True)
+        if kept.codes is not None:
+            return str(kept.codes)
+        if self._chosen.small_embedding or (kept.is_packed and self._chosen.packed is not None):
             return INT8
-        return self._narrow(stored, vocab, hidden) or dtype_name(self.dtype)
+        return dtype_name(kept.narrow or self.dtype)
 
     def _form(self, name: str, outputs: int, inputs: int, *, head: bool) -> str:
-        stored = self._tensors.get(name)
-        if stored is not None and stored.form not in PLAIN_FORMS:
-            codes, coded = stored.code_format, self._chosen.coded
-            if coded is not None and codes is not None and coded.takes(outputs, inputs, codes):
-                return str(codes)
-            if self._chosen.packed is not None:
-                return INT8
+        kept = self._kept(name, outputs, inputs)
+        if kept.codes is not None:
+            return str(kept.codes)
+        if kept.is_packed and self._chosen.packed is not None:
+            return INT8
         made = quantised_form(outputs, inputs, self._quantization, self._planned, head=head)
-        return made or self._narrow(stored, outputs, inputs) or dtype_name(self.dtype)
+        return made or dtype_name(kept.narrow or self.dtype)
 
-    def _narrow(self, stored: StoredTensor | None, outputs: int, inputs: int) -> str:
-        """Return the form of 16 bits that a matrix has and keeps; an empty string if there is none."""
-        narrow = self._chosen.narrow
-        if stored is None or narrow is None or not narrow.takes(outputs, inputs) or stored.form not in NARROW:
-            return ""
-        return dtype_name(NARROW[stored.form])
+    def _kept(self, name: str, outputs: int, inputs: int, *, is_embedding: bool = False) -> Kept:
+        stored = self._tensors.get(name)
+        if stored is None:
+            return Kept()
+        return choose_kept(stored, self._chosen, outputs, inputs, is_embedding=is_embedding)

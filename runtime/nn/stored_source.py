@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 
 from runtime.checkpoint.stored import ALL, PLAIN_FORMS, GroupCodes
 from runtime.errors import CheckpointError
 from runtime.nn.matrices.embedding import Int4Embedding, Int8Embedding, PlainEmbedding
+from runtime.nn.matrices.formats import Kept, choose_kept
 from runtime.nn.source import WeightSource
 
 if TYPE_CHECKING:
@@ -17,20 +18,11 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from runtime.checkpoint.stored import CodeFormat, StoredTensor
+    from runtime.checkpoint.stored import StoredTensor
     from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.linear import Linear, WeightFormats
 
 SLAB = 2**24  # numbers of a matrix of few bits that are in full, or taken apart, at a time
-NARROW = {"BF16": torch.bfloat16, "F16": torch.float16}  # plain forms of 16 bits
-
-
-class _Kept(NamedTuple):
-    """Way in which a matrix is kept: in its own codes, in the 16 bits that it has, or otherwise."""
-
-    codes: CodeFormat | None = None
-    narrow: torch.dtype | None = None
-    is_packed: bool = False  # it has few bits in the files
 
 
 class StoredSource(WeightSource):
@@ -70,17 +62,14 @@ class StoredSource(WeightSource):
     def embedding(self, name: str, vocab: int, hidden: int) -> Embedding:
         """Read an embedding, and pack it."""
         name = f"{name}.weight"
-        stored = self._tensors[name]
-        if self._formats is not None and self._is_packed(name):
-            if self._formats.coded is not None and Int4Embedding.takes(stored.code_format, hidden):
-                return self._noted(Int4Embedding(self._codes([name]), self.device, self.dtype))
-            if self._formats.packed is not None:
-                parts = self._slabs(name)
-                return self._noted(Int8Embedding(parts, (vocab, hidden), self.device, self.dtype))
-        narrow = self._narrow(name, vocab, hidden)
-        place = self._empty(vocab, hidden, dtype=narrow)
+        kept = self._kept(name, vocab, hidden, is_embedding=True)
+        if kept.codes is not None:
+            return self._noted(Int4Embedding(self._codes([name]), self.device, self.dtype))
+        if kept.is_packed and self._formats is not None and self._formats.packed is not None:
+            return self._noted(Int8Embedding(self._slabs(name), (vocab, hidden), self.device, self.dtype))
+        place = self._empty(vocab, hidden, dtype=kept.narrow)
         self._read(name, place)
-        return self._embedded(place) if narrow is None else self._noted(PlainEmbedding(place, self.dtype))
+        return self._embedded(place) if kept.narrow is None else self._noted(PlainEmbedding(place, self.dtype))
 
     def linear(self, parts: Mapping[str, int], inputs: int, *, bias: bool = False, head: bool = False) -> Linear:
         """Read the parts, join neighbours that are kept in the same form, and pack them."""
@@ -104,20 +93,8 @@ class StoredSource(WeightSource):
         self._done_with(name)
         return same
 
-    def _kept(self, name: str, outputs: int, inputs: int) -> _Kept:
-        codes, coded = self._tensors[name].code_format, self._formats and self._formats.coded
-        if coded and codes is not None and coded.takes(outputs, inputs, codes):
-            return _Kept(codes)
-        return _Kept(narrow=self._narrow(name, outputs, inputs), is_packed=self._is_packed(name))
-
-    def _narrow(self, name: str, outputs: int, inputs: int) -> torch.dtype | None:
-        """Return the dtype of 16 bits that a matrix has in the files and keeps; None if it becomes another."""
-        narrow = self._formats and self._formats.narrow
-        return NARROW.get(self._tensors[name].form) if narrow and narrow.takes(outputs, inputs) else None
-
-    def _is_packed(self, name: str) -> bool:
-        """Return whether the files have it in few bits."""
-        return self._tensors[name].form not in PLAIN_FORMS
+    def _kept(self, name: str, outputs: int, inputs: int, *, is_embedding: bool = False) -> Kept:
+        return choose_kept(self._tensors[name], self._formats, outputs, inputs, is_embedding=is_embedding)
 
     def _joined(self, kind: str, parts: Mapping[str, int], *columns: int, dtype: torch.dtype | None = None) -> Tensor:
         """Read the parts' weights or biases into one tensor, of the source's dtype if none is given."""
@@ -147,7 +124,7 @@ class StoredSource(WeightSource):
     def _slabs(self, name: str) -> Iterator[Tensor]:
         """Read a tensor in plain numbers; a matrix of few bits in pieces of some rows, which are larger in full."""
         stored = self._tensors[name]
-        if len(stored.shape) == 2 and self._is_packed(name):
+        if len(stored.shape) == 2 and stored.form not in PLAIN_FORMS:
             yield from (stored.expand(rows) for rows in _slab_rows(stored))
         else:
             yield stored.expand(ALL)

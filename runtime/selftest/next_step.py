@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
 from runtime.selftest.rates import GREEDY, decode, placed, prefill, random_prompt, step
-from runtime.step.burst import Burst, RunningBurst
-from runtime.step.job import StepJob
+from runtime.step.burst import RunningBurst
+from runtime.step.job import Burst, StepJob
 from runtime.step.shortcuts import NextStep
 from runtime.step.step import Segment
 

@@ -7,7 +7,7 @@ an `Executor`.
 - `step`: `Segment`, `CancelMark`, `StepModel`, `run_step`, `StepResult`, `SegmentResult`
 - `burst`: steps that follow one another where they run
 - `shortcuts`: `LayersTogether`, `NextStep`: what a model may be able to do beside `StepModel`, where that is faster
-- `job`: `StepJob`, which an executor is given
+- `job`: `StepJob`, which an executor is given, and how far its `Burst` may go
 - `transfer`: `Save`, `Load`, `Copy`, which move KV between steps
 - `executor`: `Executor`, `InlineExecutor`, `SimulatedExecutor`
 - `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`

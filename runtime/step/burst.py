@@ -7,7 +7,7 @@ loop would still be behind, and each of its looks disturb the device: it is told
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,27 +19,6 @@ if TYPE_CHECKING:
 
     from runtime.step.job import StepJob
     from runtime.step.step import Segment
-
-
-@dataclass(frozen=True, slots=True)
-class Burst:
-    """Bounds of a burst.
-
-    Attributes:
-        steps: of how many at a time the event loop is told.
-        most: steps that it may have in all.
-        may_go_on: whether nothing has come meanwhile that steps are to wait for; asked before each step but the first,
-            where steps run: on the device thread.
-    """
-
-    steps: int
-    most: int
-    may_go_on: Callable[[], bool]
-
-    @property
-    def unheard(self) -> int:
-        """Return how many steps may have run, in part at least, when whoever awaits the next result has it."""
-        return min(2 * self.steps, self.most)
 
 
 class RunningBurst:

@@ -8,10 +8,30 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from runtime.step.burst import Burst
     from runtime.step.step import Segment
 
 LayerHook: TypeAlias = "Callable[[int], None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Bounds of a burst.
+
+    Attributes:
+        steps: of how many at a time the event loop is told.
+        most: steps that it may have in all.
+        may_go_on: whether nothing has come meanwhile that steps are to wait for; asked before each step but the first,
+            where steps run: on the device thread.
+    """
+
+    steps: int
+    most: int
+    may_go_on: Callable[[], bool]
+
+    @property
+    def unheard(self) -> int:
+        """Return how many steps may have run, in part at least, when whoever awaits the next result has it."""
+        return min(2 * self.steps, self.most)
 
 
 @dataclass(frozen=True, slots=True)

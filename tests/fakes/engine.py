@@ -26,11 +26,12 @@ from actors.core.generation import (
 )
 from actors.core.life import State
 from actors.core.places.extents import ArenaStatistics
-from actors.core.receipts import CancelReason, Receipt, ReceiptLog, WallClock
+from actors.core.receipts import CancelReason, Receipt, WallClock
 from actors.core.slot_views import SlotStatus
 from actors.generating.unread import Unread
 from actors.groups.request_groups import RequestGroups
 from actors.kv.prefix_cache import CacheStatistics
+from actors.manager.receipt_log import ReceiptLog
 from actors.manager.statistics import ManagerStatistics
 from actors.statistics import EngineStatistics, SpeculationStatistics
 from runtime.kv.disk.tier import DiskTierStatistics

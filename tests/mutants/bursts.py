@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "a burst goes beyond the room of a slot",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "        return min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)\n",
         "        return self.work.most_tokens\n",
     ),
@@ -70,7 +70,7 @@ MUTANTS = (
     ),
     Mutant(
         "rings are not told of the steps that have begun meanwhile",
-        "runtime/step/burst.py",
+        "runtime/step/job.py",
         "        return min(2 * self.steps, self.most)\n",
         "        return self.steps\n",
         ("tests/scenarios/bursts/test_bursts.py",),
@@ -126,7 +126,7 @@ MUTANTS = (
     ),
     Mutant(
         "a burst goes on for as long as its outputs",
-        "actors/manager/bursts.py",
+        "actors/scheduling/bursts.py",
         "        most = min(int(MOST_SECONDS / seconds), *(planned.most_tokens for planned in step))\n",
         "        most = min(planned.most_tokens for planned in step)\n",
         ("tests/scenarios/bursts/test_bursts.py",),
@@ -147,7 +147,7 @@ MUTANTS = (
     ),
     Mutant(
         "a burst keeps waiting who has rows that had no room in its step",
-        "actors/manager/bursts.py",
+        "actors/scheduling/bursts.py",
         "        if sum(record.pending is not None for record in holds) != len(step):\n            return None\n",
         "",
         ("tests/scenarios/bursts/test_bursts.py",),

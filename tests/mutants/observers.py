@@ -14,7 +14,7 @@ MUTANTS = (
         "a release is told before the slot is free",
         "actors/manager/dispatch.py",
         "        self._table.release(slot, held_until)\n",
-        "        self._observers.tell(self._observers.released, Released(*hold.ticket.key, slot.id, reason, 0, 0))\n"
+        "        self._observers.tell(self._observers.released, Released(*record.key, slot.id, reason, 0, 0))\n"
         "        self._table.release(slot, held_until)\n",
     ),
     Mutant(

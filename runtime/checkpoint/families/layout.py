@@ -7,7 +7,7 @@ tensor of a shape that the rule does not expect stays as it is, to be refused by
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from runtime.checkpoint.stored import SelectedColumns, SelectedRows
 from runtime.errors import CheckpointError
@@ -15,10 +15,35 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
 
-Rule: TypeAlias = "Callable[[Mapping[str, StoredTensor], ModelConfig], Mapping[str, StoredTensor]]"
+
+class Sizes(Protocol):
+    """What rules need of a model's config."""
+
+    @property
+    def num_heads(self) -> int:
+        """Of queries."""
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Of keys, and as many of values."""
+
+    @property
+    def head_dim(self) -> int:
+        """Numbers of a head."""
+
+    @property
+    def intermediate_size(self) -> int:
+        """Width of a plain MLP."""
+
+    @property
+    def distinct_ropes(self) -> tuple[RopeConfig, ...]:
+        """Rotary position embeddings of its layers, each once."""
+
+
+Rule: TypeAlias = "Callable[[Mapping[str, StoredTensor], Sizes], Mapping[str, StoredTensor]]"
 
 # Of a model that reads images, too: what its text part is called, in files of transformers 4 and 5, and the rest.
 _TEXT = (
@@ -31,7 +56,7 @@ _NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector)\.")
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
-def text_part(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+def text_part(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Keep the tensors of the text model alone, under the names that it has by itself."""
     return {_text_name(name): stored for name, stored in tensors.items() if not _NOT_TEXT.match(name)}
 
@@ -43,13 +68,13 @@ def _text_name(name: str) -> str:
     return name
 
 
-def split_qkv(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `qkv_proj` into its three parts."""
     query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     return _split(tensors, "qkv_proj", {"q_proj": query, "k_proj": key_value, "v_proj": key_value})
 
 
-def split_gate_up(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+def split_gate_up(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `gate_up_proj` into its two parts."""
     inner = config.intermediate_size
     return _split(tensors, "gate_up_proj", {"gate_proj": inner, "up_proj": inner})
@@ -75,7 +100,7 @@ def _split(tensors: Mapping[str, StoredTensor], fused: str, parts: Mapping[str, 
     return found
 
 
-def deinterleave(tensors: Mapping[str, StoredTensor], config: ModelConfig) -> Mapping[str, StoredTensor]:
+def deinterleave(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Put rotated pairs that lie as (0, 1), (2, 3), … as (i, i + rotary_dim / 2), so that one rotation serves all.
 
     Rows of queries and of keys are reordered alike, and their norms with them, which changes no product of the two.

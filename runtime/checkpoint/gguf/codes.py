@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
-from runtime.checkpoint.gguf.tensors import CODE_FORMATS
 from runtime.checkpoint.stored import GroupCodes
 
 if TYPE_CHECKING:
@@ -23,10 +22,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from runtime.checkpoint.stored import CodeFormat
+
 GROUP = 32  # weights that share a scale and a zero, in all three types of 4 bits
 
 
-def group_codes(kind: GGMLQuantizationType, blocks: NDArray[np.uint8]) -> GroupCodes:
+def group_codes(kind: GGMLQuantizationType, own: CodeFormat, blocks: NDArray[np.uint8]) -> GroupCodes:
     """Take rows of blocks apart into codes, scales and zeros.
 
     What they stand for is what `gguf.quants.dequantize` makes of the blocks: equal for Q4_0 and Q6_K, and for the
@@ -34,13 +35,13 @@ def group_codes(kind: GGMLQuantizationType, blocks: NDArray[np.uint8]) -> GroupC
 
     Args:
         kind: a key of `CODED_TYPES`.
+        own: its format.
         blocks: whole blocks, `[rows, bytes]`; they are copied, and may be a part of a mapped file.
     """
     whole = torch.from_numpy(np.array(blocks))
     rows = whole.shape[0]
     parts = CODED_TYPES[kind](whole.view(-1, GGML_QUANT_SIZES[kind][1]))
     codes, scales, zeros = (part.reshape(rows, -1) for part in parts)
-    own = CODE_FORMATS[kind]
     return GroupCodes(codes, scales, zeros, own.group, own.bits)
 
 

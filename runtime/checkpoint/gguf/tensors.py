@@ -118,7 +118,7 @@ class GgufTensor:
         """
         from runtime.checkpoint.gguf.codes import group_codes
 
-        return group_codes(self.entry.kind, _mapped(self.entry)[rows])
+        return group_codes(self.entry.kind, CODE_FORMATS[self.entry.kind], _mapped(self.entry)[rows])
 
     def _expanded(self, data: NDArray[np.uint8], rows: Rows) -> torch.Tensor:
         """Expand rows of `data`, some at a time."""

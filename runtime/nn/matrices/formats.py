@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from runtime.checkpoint.stored import CodeFormat
+from runtime.checkpoint.stored import PLAIN_FORMS, CodeFormat
 from runtime.nn.matrices.arithmetic import GROUP, quantize_int4
 from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
+from runtime.nn.matrices.embedding import Int4Embedding
 from runtime.nn.matrices.int4 import CpuInt4, WeightInt4
 from runtime.nn.matrices.int8 import INT8, DynamicInt8, WeightInt8, has_integer_products, kernel_dtype
 from runtime.nn.matrices.linear import WeightFormats, lossless_format
@@ -29,7 +30,7 @@ from runtime.nn.matrices.sixteen_bits import SixteenBits
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from runtime.checkpoint.stored import GroupCodes
+    from runtime.checkpoint.stored import GroupCodes, StoredTensor
     from runtime.devices.native.kernels import Kernels
     from runtime.nn.matrices.linear import MatrixFormat, WeightMatrix
 
@@ -104,6 +105,29 @@ class KeptSixteenBits:
     def __call__(self, weight: Tensor, bias: Tensor | None) -> WeightMatrix:
         """Keep a weight as it is."""
         return SixteenBits(weight, bias, self.kernels)
+
+
+_NARROW = {"BF16": torch.bfloat16, "F16": torch.float16}  # plain forms of 16 bits
+
+
+class Kept(NamedTuple):
+    """What stays of a matrix as its file has it: its codes, or its 16 bits, or nothing."""
+
+    codes: CodeFormat | None = None
+    narrow: torch.dtype | None = None
+    is_packed: bool = False  # it has few bits in the file, and its codes do not stay
+
+
+def choose_kept(
+    stored: StoredTensor, formats: WeightFormats | None, outputs: int, inputs: int, *, is_embedding: bool = False
+) -> Kept:
+    """Choose what stays of a matrix of a file, or of an embedding, in a model of these formats; None is all in full."""
+    codes, coded, narrow = stored.code_format, formats and formats.coded, formats and formats.narrow
+    if codes is not None and coded:
+        if Int4Embedding.takes(codes, inputs) if is_embedding else coded.takes(outputs, inputs, codes):
+            return Kept(codes)
+    kept = _NARROW.get(stored.form) if narrow and narrow.takes(outputs, inputs) else None
+    return Kept(narrow=kept, is_packed=stored.form not in PLAIN_FORMS)
 
 
 FOUR_BITS = CodeFormat(4, GROUP)  # of what full weights become

@@ -7,20 +7,20 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     Mutant(
         "KV is written over before it is saved",
-        "actors/manager/step_planner.py",
-        " or self._cache.waiting.any_of(record.slot.id):\n",
+        "actors/scheduling/step_planner.py",
+        " or self._has_waiting(record.slot.id):\n",
         ":\n",
     ),
     Mutant(
         "the less important generate nothing while a better prompt is read",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "bool(behind) and self._passed_over < MAX_PASSED_OVER",
         "bool(behind)",
         ("tests/scenarios/order/test_order.py",),
     ),
     Mutant(
         "the less important share their step with the better prompt",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "elif any(record.key in behind and work.phase is not State.DRAFT for record, work in pending):",
         "elif False:",
         (
@@ -30,7 +30,7 @@ MUTANTS = (
     ),
     Mutant(
         "the less important generate before each piece of KV that makes way for a better prompt",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "if has_transferred and self._awaits_copies(record)",
         "if False",
         (
@@ -40,7 +40,7 @@ MUTANTS = (
     ),
     Mutant(
         "the last row of one that goes on waits until a better prompt has been read",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "rows if rows <= FEW else share",
         "share",
         (
@@ -50,26 +50,26 @@ MUTANTS = (
     ),
     Mutant(
         "a step of one that runs alone is a turn for those who are behind",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "        if not alone:",
         "        if True:",
         ("tests/scenarios/order/test_order.py::test_they_have_their_turn_although_steps_raise_again_and_again",),
     ),
     Mutant(
         "those of the same priority are passed over, too",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "if not is_read and rank > best}",
         "if not is_read and rank >= best}",
     ),
     Mutant(
         "the shortest prompts take all of a step's rows, and the oldest starves",
-        "actors/manager/planner.py",
+        "actors/scheduling/planner.py",
         "shares[0] = min(wanted[0], (budget + 1) // 2)",
         "shares[0] = 0",
     ),
     Mutant(
         "a prompt of a better priority waits for its turn in a step",
-        "actors/manager/planner.py",
+        "actors/scheduling/planner.py",
         "    for best in sorted({priority for priority, _ in wanted}):\n",
         "    for best in sorted({priority for priority, _ in wanted}, reverse=True):\n",
     ),

@@ -11,31 +11,31 @@ RETAINED = "tests/unit/actors/preemption/test_retained_extents.py"
 MUTANTS = (
     Mutant(
         "one is preempted for its equal",
-        "actors/preemption/victims.py",
+        "actors/scheduling/victims.py",
         "one.priority > priority and",
         "one.priority >= priority and",
         (f"{SCENARIOS}::test_equals_never_preempt_each_other",),
     ),
     Mutant(
         "one that was preempted is preempted again and again",
-        "actors/preemption/victims.py",
+        "actors/scheduling/victims.py",
         "one.ledger.preemptions < MAX_PREEMPTIONS",
         "one.ledger.preemptions < 1000",
         (f"{SCENARIOS}::test_nobody_is_preempted_more_often_than_that",),
     ),
     Mutant(
         "the most important goes first",
-        "actors/preemption/victims.py",
+        "actors/scheduling/victims.py",
         "(-one.priority, one.ledger.preemptions",
         "(one.priority, one.ledger.preemptions",
         (f"{SCENARIOS}::test_the_least_important_goes_and_of_equals_the_last_to_come",),
     ),
     Mutant(
         "one is preempted that reads its prompt anew, and would have to once more",
-        "actors/preemption/victims.py",
+        "actors/scheduling/victims.py",
         "(is_brought_back and not record.reads_anew)",
         "is_brought_back",
-        ("tests/unit/actors/preemption/test_victims.py",),
+        ("tests/unit/actors/scheduling/test_victims.py",),
     ),
     Mutant(
         "one that may use no cached KV does when it comes back",
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "one is preempted amid a round of its drafter",
-        "actors/preemption/victims.py",
+        "actors/scheduling/victims.py",
         "            return draft_start + len(work.token_ids) == record.length + 1\n",
         "            return True\n",
         (f"{SCENARIOS}::test_who_drafts_goes_on_drafting",),
@@ -184,7 +184,7 @@ MUTANTS = (
     ),
     Mutant(
         "one is preempted for somebody who could be in time only by reading along with it",
-        "actors/manager/punctuality.py",
+        "actors/scheduling/punctuality.py",
         " for record in self._holds if record not in without)",
         " for record in self._holds)",
         ("tests/scenarios/order/test_order.py::test_nobody_is_preempted_for_one_who_is_in_time_only_by_reading_along",),

@@ -62,7 +62,7 @@ MUTANTS = (
     ),
     Mutant(
         "a prompt whose client has gone, but that another waits for, is read behind all others",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "            best[leader.key] = min(best[leader.key], record.priority)\n",
         "            pass\n",
         ("tests/scenarios/cancels/test_finish_prefill.py::test_who_waits_for_what_it_reads_does_not_wait_for_others",),

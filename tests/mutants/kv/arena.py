@@ -76,14 +76,14 @@ MUTANTS = (
     ),
     Mutant(
         "a sequence is read at the place that it has left",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "            origin=record.slot.origin,\n",
         "            origin=record.__dict__.setdefault('first_origin', record.slot.origin),\n",
         (SCENARIOS,),
     ),
     Mutant(
         "a sequence has rows in a step while it is on its way",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "        if self._table.extents.is_relocating(record.slot):\n            return None\n",
         "",
         (SCENARIOS,),
@@ -133,7 +133,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows go into a step before their slot has room for them",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "        return work if self._start(record, work) + len(work.token_ids) <= record.slot.capacity else None\n",
         "        return work\n",
         (SCENARIOS,),

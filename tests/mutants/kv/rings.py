@@ -56,7 +56,7 @@ MUTANTS = (
     ),
     Mutant(
         "a step has more rows of a prompt than a ring bears",
-        "actors/manager/step_planner.py",
+        "actors/scheduling/step_planner.py",
         "            shares = [min(share, rings.max_rows) for share in shares]\n",
         "            pass\n",
         ("tests/scenarios/kv/test_windows.py",),

@@ -48,8 +48,8 @@ MUTANTS = (
     Mutant(
         "weights that stay in 16 bits are foreseen as full ones",
         "runtime/nn/plan.py",
-        "return made or self._narrow(stored, outputs, inputs) or dtype_name",
-        "return made or dtype_name",
+        "return made or dtype_name(kept.narrow or self.dtype)",
+        "return made or dtype_name(self.dtype)",
         FOOTPRINT,
     ),
 )

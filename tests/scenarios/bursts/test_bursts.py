@@ -10,7 +10,7 @@ import trio
 
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
-from actors.manager.bursts import MOST_SECONDS
+from actors.scheduling.bursts import MOST_SECONDS
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos, ClockJump, DeviceError, FaultPlan, NotFinite
 from runtime.text.stop_strings import StopAutomaton

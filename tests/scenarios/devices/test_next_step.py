@@ -13,10 +13,9 @@ import torch
 from runtime.nn.ahead_model import AheadModel
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
-from runtime.step.burst import Burst
 from runtime.step.device import MAX_LAYERS_AHEAD
 from runtime.step.executor import InlineExecutor
-from runtime.step.job import StepJob
+from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment
 from tests.fakes.devices.mps import fake_mps
 from tests.scenarios.devices.on_mps import on_mps

@@ -9,17 +9,18 @@ import trio
 
 from actors.core.account import Account, Ledger
 from actors.core.commands import Enqueue, Submit
-from actors.core.costs import StepCosts
 from actors.core.holds import HoldRecord, Holds
 from actors.core.life import Event, Life, State
 from actors.core.observer import Observer, Observers
-from actors.core.receipts import CancelReason, ReceiptLog
+from actors.core.receipts import CancelReason
 from actors.core.slot_views import Provenance
 from actors.core.slots import SlotInFlight, SlotTable
 from actors.kv.prefix_cache import empty_cache
 from actors.kv.salvaged_tokens import SalvagedTokens
 from actors.manager.admission import Admission
+from actors.manager.receipt_log import ReceiptLog
 from actors.preemption.preemption import Preemption
+from actors.scheduling.costs import StepCosts
 from runtime.common.ownership import NotTheOwner, TaskOwner
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
@@ -70,7 +71,7 @@ def _waiting(world: World) -> Ticket:
 
 
 def _preempted(world: World) -> HoldRecord:
-    world.record.ask(Submit(world.record.hold, State.PREFILL, TOKENS, SAMPLE))
+    world.record.ask(Submit(world.record.hold.ticket, State.PREFILL, TOKENS, SAMPLE))
     world.record.preempt(None)
     return world.record
 
@@ -107,7 +108,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
     },
     HoldRecord: {
         "happen": lambda world: world.record.happen(Event.READS),
-        "ask": lambda world: world.record.ask(Submit(world.record.hold, State.PREFILL, TOKENS, SAMPLE)),
+        "ask": lambda world: world.record.ask(Submit(world.record.hold.ticket, State.PREFILL, TOKENS, SAMPLE)),
         "clear_pending": lambda world: world.record.clear_pending(),
         "demote": lambda world: world.record.demote(),
         "run_alone": lambda world: world.record.run_alone(),
@@ -157,7 +158,18 @@ LOOKS: dict[type, set[str]] = {
     SlotTable: {"in_flight", "tell"},
     Holds: {"get", "of", "check_integrity"},
     HoldRecord: {
-        *("state", "phase", "priority", "is_warm", "length", "pending", "runs_alone", "life"),
+        *(
+            "state",
+            "phase",
+            "priority",
+            "is_warm",
+            "length",
+            "pending",
+            "submitted",
+            "needed_capacity",
+            "runs_alone",
+            "life",
+        ),
         *("reads_anew", "may_reuse", "has_leaders", "leaders", "led_by", "is_led", "loss"),
     },
     Life: {"state", "phase"},

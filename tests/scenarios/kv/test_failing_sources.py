@@ -95,7 +95,7 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
         case "restored":  # and so only in whole blocks
             table.trim(source, 64)
             table.commit_transferred(source, same, Provenance(restored_to=192))
-    copy = CopyPrefix(reader.hold, source.id, found.end, is_last=found.is_last)
+    copy = CopyPrefix(reader.hold.ticket, source.id, found.end, is_last=found.is_last)
     reader.ask(copy)
     planned = TransferPlanner(table, cache, Observers()).plan(reader)
     if change == "nothing":

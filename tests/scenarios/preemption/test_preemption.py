@@ -13,7 +13,7 @@ import trio
 
 from actors.core.life import State
 from actors.core.receipts import CancelReason
-from actors.preemption.victims import MAX_PREEMPTIONS
+from actors.scheduling.victims import MAX_PREEMPTIONS
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import tail_key
 from runtime.loading.served import Proposer

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from actors.core.life import State
 from actors.core.observer import Observer
-from actors.preemption.victims import LEVELS
-from actors.queue.order import MAX_LEVELS
+from actors.scheduling.order import MAX_LEVELS
+from actors.scheduling.victims import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ class Fairness(Observer):
     """Checks I8: slots are granted in order and without delay, and no step leaves out who could be in it.
 
     In order means: one owner's of one priority as they came; and a worse priority before a better one only when it was
-    passed over for as long as that takes (`actors.queue.order`).
+    passed over for as long as that takes (`actors.scheduling.order`).
 
     Args:
         manager: whose slots and cache are looked at.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.core.observer import Observer
-from actors.preemption.victims import MAX_PREEMPTIONS
+from actors.scheduling.victims import MAX_PREEMPTIONS
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ import trio
 
 from actors.config import EngineConfig
 from actors.core import events
-from actors.core.events import ActorStage, Granted, LayerDone, Queued, StageBegun, StepBegins
+from actors.core.events import HOOKS, ActorStage, Granted, LayerDone, Queued, StageBegun, StepBegins
 from actors.core.life import State
-from actors.core.observer import HOOKS, Observer, Observers
+from actors.core.observer import Observer, Observers
 from actors.core.receipts import CancelReason
 from actors.engine import Engine, open_engine
 from runtime.errors import QueueFull

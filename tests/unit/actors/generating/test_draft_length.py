@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.costs import StepCostModel
 from actors.generating.draft_length import FIRST_DRAFTS, MAX_DRAFTS, TRY_PAUSE, Acceptance, DraftLength
+from actors.scheduling.costs import StepCostModel
 from bench.engine.draft_policies import MACHINES, Machine, best_seconds, generate
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ def test_a_sequence_without_kv_gives_way_at_once_and_another_in_pieces(used: int
     table.commit(slots[0], prompt[:10])
     table.commit(slots[1], prompt[:used])
     first = record_of("first", prompt, slots[0], table.owner)
-    first.ask(Submit(first.hold, State.PREFILL, prompt[10:], None))
+    first.ask(Submit(first.hold.ticket, State.PREFILL, prompt[10:], None))
     capacity = CapacityManager(table, PrefixCache(ROOT, BLOCK_BYTES, ram=0, config=CacheConfig()))
     capacity.make([first])
     assert len(capacity.pieces()) == moves

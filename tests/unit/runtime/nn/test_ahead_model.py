@@ -12,10 +12,9 @@ from runtime.nn.ahead_model import AheadModel
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import placed
-from runtime.step.burst import Burst
 from runtime.step.device import MAX_LAYERS_AHEAD
 from runtime.step.executor import InlineExecutor
-from runtime.step.job import StepJob
+from runtime.step.job import Burst, StepJob
 from runtime.step.shortcuts import NextStep
 from runtime.step.step import CancelMark, Segment
 from tests.models.checkpoints import FAMILIES

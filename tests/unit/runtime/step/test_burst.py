@@ -10,9 +10,9 @@ import pytest
 
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
-from runtime.step.burst import Burst, RunningBurst
+from runtime.step.burst import RunningBurst
 from runtime.step.executor import InlineExecutor
-from runtime.step.job import StepJob
+from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment, SegmentOutput, SegmentResult, StepResult
 from tests.models.step_driver import RecordingModel, greedy
 

@@ -9,9 +9,9 @@ import pytest
 
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
-from runtime.step.burst import Burst, RunningBurst
+from runtime.step.burst import RunningBurst
 from runtime.step.executor import InlineExecutor, run_to_end
-from runtime.step.job import StepJob
+from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment, SegmentOutput, StepResult, run_step
 from tests.models.step_driver import RecordingModel, Ticks, greedy
 

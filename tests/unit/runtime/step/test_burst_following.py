@@ -9,10 +9,9 @@ import pytest
 import trio
 
 from runtime.errors import DeviceThreadEnded
-from runtime.step.burst import Burst
 from runtime.step.device_thread import DeviceThread
 from runtime.step.executor import InlineExecutor, SimulatedExecutor
-from runtime.step.job import StepJob
+from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment
 from tests.models.step_driver import RecordingModel, greedy
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor

@@ -13,9 +13,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
-from runtime.step.burst import Burst
 from runtime.step.device_thread import HANG_CHECKS, DeviceThread
-from runtime.step.job import StepJob
+from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment
 from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from runtime.step.transfer import Copy

@@ -33,7 +33,7 @@ def test_codes_stand_for_what_the_library_dequantises(kind: GGMLQuantizationType
     """Up to the rounding of a zero in float32, half a unit in the last place of the largest number met on the way."""
     blocks = _blocks(kind)
     expected = torch.from_numpy(dequantize(blocks, kind))
-    found = group_codes(kind, blocks)
+    found = group_codes(kind, CODE_FORMATS[kind], blocks)
     assert (found.codes.dtype, found.codes.shape) == (torch.uint8, (ROWS, COLUMNS))
     assert found.codes.max() == (1 << found.bits) - 1
     assert found.scales.shape == found.zeros.shape == (ROWS, COLUMNS // found.group)
@@ -49,7 +49,7 @@ def test_codes_stand_for_what_the_library_dequantises(kind: GGMLQuantizationType
 @pytest.mark.parametrize("kind", [GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q4_1])
 def test_quantised_weights_are_near_what_they_were(kind: GGMLQuantizationType) -> None:
     weights = np.random.default_rng(1).normal(0, 0.02, (ROWS, COLUMNS)).astype(np.float32)
-    expanded = group_codes(kind, quantize(weights, kind)).expand().numpy()
+    expanded = group_codes(kind, CODE_FORMATS[kind], quantize(weights, kind)).expand().numpy()
     assert np.linalg.norm(expanded - weights) < 0.11 * np.linalg.norm(weights)
 
 
@@ -58,7 +58,7 @@ def test_blocks_of_a_mapped_file_are_read_and_not_changed(kind: GGMLQuantization
     blocks = _blocks(kind)
     blocks.flags.writeable = False
     before = blocks.copy()
-    some = group_codes(kind, blocks[3:5])
+    some = group_codes(kind, CODE_FORMATS[kind], blocks[3:5])
     some.codes.zero_()
     assert np.array_equal(blocks, before)
-    assert torch.equal(some.scales, group_codes(kind, blocks).scales[3:5])
+    assert torch.equal(some.scales, group_codes(kind, CODE_FORMATS[kind], blocks).scales[3:5])

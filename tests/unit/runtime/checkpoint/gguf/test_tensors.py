@@ -13,7 +13,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFWriter
 
 from runtime.checkpoint.gguf.codes import group_codes
 from runtime.checkpoint.gguf.header import read_header
-from runtime.checkpoint.gguf.tensors import PACKED_TYPES, PLAIN_TYPES, GgufTensor
+from runtime.checkpoint.gguf.tensors import CODE_FORMATS, PACKED_TYPES, PLAIN_TYPES, GgufTensor
 from runtime.checkpoint.stored import CodeFormat, SelectedRows
 from runtime.errors import CheckpointError
 from tests.models.gguf.raw import RawFile, tensor
@@ -118,7 +118,10 @@ def test_types_of_four_and_six_bits_are_read_in_their_own_codes(name: str, tmp_p
     stored = _stored(tmp_path / "m.gguf", kind, raw)
     assert stored.code_format == CodeFormat(*CODED[name])
     blocks = stored.codes([5, 2])
-    for found, expected in ((blocks, group_codes(kind, raw[[5, 2]])), (stored.codes(), group_codes(kind, raw))):
+    for found, expected in (
+        (blocks, group_codes(kind, CODE_FORMATS[kind], raw[[5, 2]])),
+        (stored.codes(), group_codes(kind, CODE_FORMATS[kind], raw)),
+    ):
         for part in ("codes", "scales", "zeros"):
             torch.testing.assert_close(getattr(found, part), getattr(expected, part), rtol=0, atol=0, equal_nan=True)
 

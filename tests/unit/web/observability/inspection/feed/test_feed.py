@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def listens(observers: Observers) -> int:
     """Return how many there are who are told of a step."""
+    assert isinstance(observers.step_begins, tuple)
     return len(observers.step_begins)
 
 

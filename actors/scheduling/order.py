@@ -1,8 +1,8 @@
 """Order of those who wait.
 
 Each has a *priority*, an integer of which the lower goes first, as in vLLM; those of one number are a *class*.  Inside
-a class owners have fair shares (`actors.queue.shares`), and one owner's are served as they came.  So with one owner and
-one class, who came first is first.
+a class owners have fair shares (`shares`), and one owner's are served as they came.  So with one owner and one class,
+who came first is first.
 
 Across classes the better one goes first, but none is forgotten: a class that was passed over ages.  Each `ageing`
 seconds in which it was not served, though somebody waited there, count as one level of priority, and after
@@ -17,7 +17,7 @@ from bisect import insort
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from actors.queue.shares import FairShares
+from actors.scheduling.shares import FairShares
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.step.burst import Burst
+from runtime.step.job import Burst
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from actors.core.costs import StepCostModel
     from actors.core.holds import HoldRecord
-    from actors.core.mailbox import Mailbox
-    from actors.manager.step_planner import Planned
+    from actors.scheduling.costs import StepCostModel
+    from actors.scheduling.step_planner import Planned
     from runtime.kv.rings import Rings
 
 
@@ -21,18 +20,20 @@ MOST_SECONDS = 0.25  # of a burst: no longer does the manager go without a look 
 
 
 class Bursts:
-    """Part of the slot manager: called by its task and by nobody else.
+    """Bounds of bursts, from what is pending and what steps cost.
 
     Args:
         seconds: for how long tokens of fast steps may be held back, to be told of together; None for no bursts.
-        mailbox: the manager's; what comes into it ends a burst with the step that runs.
+        watch: gives what says whether nothing has come since, or a burst ends with the step that runs.
         costs: of the target's steps.
         rings: of the model, which bound a sequence's rows between two looks at it; None where it has none.
     """
 
-    def __init__(self, seconds: float | None, mailbox: Mailbox, costs: StepCostModel, rings: Rings | None) -> None:
+    def __init__(
+        self, seconds: float | None, watch: Callable[[], Callable[[], bool]], costs: StepCostModel, rings: Rings | None
+    ) -> None:
         self._seconds = seconds
-        self._mailbox = mailbox
+        self._watch = watch
         self._costs = costs
         self._rings = rings
 
@@ -54,4 +55,4 @@ class Bursts:
         if self._rings is not None:
             together = min(together, self._rings.max_rows // 2)
         together = min(together, most)
-        return Burst(together, most, self._mailbox.watch()) if most > 1 and together else None
+        return Burst(together, most, self._watch()) if most > 1 and together else None

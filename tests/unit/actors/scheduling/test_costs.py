@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.costs import MAX_SURPRISE, StepCostModel
+from actors.scheduling.costs import MAX_SURPRISE, StepCostModel
 
 
 def measured(steps: list[tuple[int, float]]) -> StepCostModel:

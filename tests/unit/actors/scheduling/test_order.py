@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.queue.order import MAX_LEVELS, Claim, Order
+from actors.scheduling.order import MAX_LEVELS, Claim, Order
 
 AGEING = 3.0
 claims = st.lists(

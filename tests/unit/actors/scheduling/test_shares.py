@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.queue.shares import FIRST_GUESS, FairShares, OutputLengths
+from actors.scheduling.shares import FIRST_GUESS, FairShares, OutputLengths
 
 
 def test_nobody_saves_up_a_share_while_it_wants_nothing() -> None:

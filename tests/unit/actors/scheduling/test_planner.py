@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.costs import StepCostModel
-from actors.manager.planner import (
+from actors.scheduling.costs import StepCostModel
+from actors.scheduling.planner import (
     ALONE,
     FIRST_CHUNK,
     MAX_CHUNK,

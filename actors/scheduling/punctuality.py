@@ -9,19 +9,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import trio
-
 from runtime.errors import DeadlineExceeded
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Sequence
 
-    from actors.core.costs import StepCostModel
     from actors.core.hold import Ticket
     from actors.core.holds import HoldRecord, Holds
     from actors.core.slots import SlotTable
-    from actors.kv.prefix_cache import PrefixCache
+    from actors.scheduling.costs import StepCostModel
+    from runtime.kv.blocks import BlockKey
 
 MARGIN = 0.5  # of the time that is expected, a first token takes at least so much
 
@@ -30,31 +28,35 @@ class Punctuality:
     """Compares deadlines with the least time that a first token takes; changes nothing.
 
     Args:
-        table, cache, holds: the manager's.
+        table, holds: the manager's.
+        reach: how many blocks of a prompt are cached in memory or on disk, from its first or a later one on.
         costs: of the target's steps.
     """
 
-    def __init__(self, table: SlotTable, cache: PrefixCache, holds: Holds, costs: StepCostModel) -> None:
+    def __init__(
+        self, table: SlotTable, holds: Holds, reach: Callable[[Sequence[BlockKey], int], int], costs: StepCostModel
+    ) -> None:
         self._table = table
-        self._cache = cache
         self._holds = holds
+        self._reach = reach
         self._costs = costs
 
-    def check(self, ticket: Ticket) -> None:
+    def check(self, ticket: Ticket, now: float) -> None:
         """Raise DeadlineExceeded if a ticket cannot be served in time, however soon it is."""
-        if (late := self.complaint(ticket)) is not None:
+        if (late := self.complaint(ticket, now)) is not None:
             raise late
 
-    def complaint(self, ticket: Ticket, without: Collection[HoldRecord] = ()) -> DeadlineExceeded | None:
+    def complaint(self, ticket: Ticket, now: float, without: Collection[HoldRecord] = ()) -> DeadlineExceeded | None:
         """Return what is to be said of a ticket that cannot be served in time; None for one that perhaps can.
 
         Args:
             ticket: of one that waits.
+            now: on the clock of its deadline.
             without: those who are to be preempted for it, so that it cannot read along with them.
         """
         if ticket.rank.deadline == math.inf or not self._costs.knows_chunks:
             return None
-        left = ticket.rank.deadline - trio.current_time()
+        left = ticket.rank.deadline - now
         least = MARGIN * self._seconds(ticket, without)
         if least <= left:
             return None
@@ -74,5 +76,5 @@ class Punctuality:
         in_slots = max((place.tokens.shared_with(prompt) for place in self._table.places), default=0)
         readers = (record for record in self._holds if record not in without)
         read_now = max((record.hold.prompt.shared_with(prompt) for record in readers), default=0)
-        in_tiers = self._cache.tiers.reach(prompt.keys, 0) * BLOCK_TOKENS
+        in_tiers = self._reach(prompt.keys, 0) * BLOCK_TOKENS
         return min(max(in_slots, read_now, in_tiers), len(prompt) - 1)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from actors.core.commands import Submit
 from actors.core.life import State
-from actors.queue.order import MAX_LEVELS
+from actors.scheduling.order import MAX_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -34,8 +33,8 @@ def is_at_rest(record: HoldRecord, draft_start: int) -> bool:
         record: of the hold.
         draft_start: the first position that its drafter has not read.
     """
-    work, ticket = record.pending, record.hold.ticket
-    if not isinstance(work, Submit) or record.state is State.LOST or record.mark.at is not None:
+    work, ticket = record.submitted, record.hold.ticket
+    if work is None or record.state is State.LOST:
         return False
     if record.runs_alone or record.slot.suspect or record.is_warm:
         return False

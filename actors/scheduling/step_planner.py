@@ -1,4 +1,4 @@
-"""Choice of the rows of the next step."""
+"""Choice of the rows of the next step: what is pending is looked at, and nothing of it changed."""
 
 from __future__ import annotations
 
@@ -6,26 +6,20 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import outcome
-
-from actors.core.commands import Chunk, Submit
-from actors.core.events import HandedBack
 from actors.core.life import State, planned
 from actors.core.reply import Reply
-from actors.kv.capacity import needed_capacity
-from actors.manager.planner import share_by_priority
+from actors.scheduling.planner import share_by_priority
 from runtime.step.step import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from actors.core.costs import StepCostModel, StepCosts
+    from actors.core.commands import Submit
     from actors.core.holds import HoldRecord
-    from actors.core.observer import Observers
     from actors.core.slot_views import GenerationKey
     from actors.core.slots import SlotTable
-    from actors.kv.prefix_cache import PrefixCache
-    from actors.manager.planner import ChunkLimits
+    from actors.scheduling.costs import StepCostModel, StepCosts
+    from actors.scheduling.planner import ChunkLimits
 
 
 MAX_PASSED_OVER = 3
@@ -49,34 +43,32 @@ class Planned:
         """Return how many tokens may be drawn after it, one after the other, with the room that its slot has."""
         return min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)
 
+    def begin(self) -> None:
+        """Note in the generation's life that it has these rows in a step."""
+        self.record.happen(planned(self.work.phase))
+
     def followed_by(self, segment: Segment) -> Planned:
         """Return the next rows of the same sequence, which are in a step already."""
-        self.record.happen(planned(self.work.phase))
         left = self.work.most_tokens - (segment.start - self.segment.start)
         work = replace(self.work, token_ids=segment.token_ids, sample=segment.sample, most_tokens=left, reply=Reply())
         return Planned(self.record, work, segment)
 
 
 class StepPlanner:
-    """Part of the slot manager: called by its task and by nobody else.
+    """Plans step after step; remembers whose turn it was.
 
     Args:
-        table, cache, observers: the manager's.
+        table: the manager's.
         chunks: limits of prefill chunks, and of what a drafter reads that has to catch up.
         costs: what steps take.
+        has_waiting: whether a slot has blocks that are still to be copied out, so that it may not be written to.
     """
 
     def __init__(
-        self,
-        table: SlotTable,
-        cache: PrefixCache,
-        chunks: ChunkLimits,
-        costs: StepCosts,
-        observers: Observers,
+        self, table: SlotTable, chunks: ChunkLimits, costs: StepCosts, has_waiting: Callable[[int], bool]
     ) -> None:
         self._table = table
-        self._cache = cache
-        self._observers = observers
+        self._has_waiting = has_waiting
         self._chunks = chunks
         self._costs = costs
         self._drafter_caught_up = False  # the last step let it read in bulk
@@ -136,23 +128,14 @@ class StepPlanner:
         if record.pending is None or record.mark.at is not None:
             return False
         slot = record.slot
-        if self._cache.waiting.any_of(slot.id) or self._table.extents.is_relocating(slot):
+        if self._has_waiting(slot.id) or self._table.extents.is_relocating(slot):
             return True
-        return needed_capacity(record, self._table.draft_start(slot)) > slot.capacity
+        return record.needed_capacity(self._table.draft_start(slot)) > slot.capacity
 
     def _ready_work(self, record: HoldRecord) -> Submit | None:
         """The rows that were submitted, unless the hold is cancelled, may not write to its slot yet, or is led."""
-        work = record.pending
-        if not isinstance(work, Submit) or record.mark.at is not None or self._cache.waiting.any_of(record.slot.id):
-            return None
-        if record.is_led:
-            return None
-        if record.has_leaders:  # who have read what is shared, or will not: there may be something to restore
-            record.follow_nobody()
-            record.clear_pending()
-            if self._observers.handed_back:
-                self._observers.tell(self._observers.handed_back, HandedBack(*record.key))
-            work.reply.set(outcome.Value(Chunk(0)))
+        work = record.submitted
+        if work is None or record.is_led or self._has_waiting(record.slot.id):
             return None
         if self._table.extents.is_relocating(record.slot):
             return None
@@ -178,7 +161,6 @@ class StepPlanner:
         ]
 
     def _planned(self, record: HoldRecord, work: Submit, rows: int) -> Planned:
-        record.happen(planned(work.phase))
         start = self._start(record, work)
         segment = Segment(
             slot=record.slot.id,

@@ -6,7 +6,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from actors.core.receipts import CancelReason, Receipt, ReceiptLog
+from actors.core.receipts import CancelReason, Receipt
+from actors.manager.receipt_log import ReceiptLog
 
 
 def receipt(n: int, reason: CancelReason = CancelReason.DISCONNECT) -> Receipt:

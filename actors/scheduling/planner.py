@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from actors.core.costs import StepCostModel
+    from actors.scheduling.costs import StepCostModel
 
 # In rows of prompts per step.  For figures see bench/LOG.md: "Beside a prompt", "Larger chunks while nobody decodes".
 MIN_CHUNK = 8

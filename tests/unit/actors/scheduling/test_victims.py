@@ -12,7 +12,7 @@ from actors.core.hold import Rank
 from actors.core.holds import HoldRecord
 from actors.core.life import Event, Life, State
 from actors.core.slots import SlotTable
-from actors.preemption.victims import MAX_PREEMPTIONS, choose, is_at_rest
+from actors.scheduling.victims import MAX_PREEMPTIONS, choose, is_at_rest
 from runtime.common.ownership import TaskOwner
 from tests.fakes.holds import ticket_of
 from tests.sim.history import ROOT
@@ -101,7 +101,7 @@ def commit(table: SlotTable, slot: SlotView) -> None:
 
 def submit(record: HoldRecord, phase: State, rows: Sequence[int]) -> None:
     """Let it wait for rows."""
-    record.ask(Submit(record.hold, phase, rows, None))
+    record.ask(Submit(record.hold.ticket, phase, rows, None))
 
 
 def test_one_that_waits_for_its_next_token_is_at_rest(record: HoldRecord) -> None:

@@ -1,0 +1,1 @@
+"""Unit tests of `actors.scheduling`, module by module."""
