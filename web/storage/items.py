@@ -12,9 +12,8 @@ from web.storage.objects import Item
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from web.bodies.json_types import JsonObject
     from web.storage.objects import ItemPage
-
-Json = dict[str, Any]
 
 
 async def encoded(items: Sequence[Mapping[str, Any]]) -> list[Item]:
@@ -26,7 +25,7 @@ async def encoded(items: Sequence[Mapping[str, Any]]) -> list[Item]:
     return [Item(item["id"], await encode_json(item)) for item in items]
 
 
-def page_json(page: ItemPage) -> Json:
+def page_json(page: ItemPage) -> JsonObject:
     """Return a page of stored items in OpenAI's form, as `json_encoding.iter_json` takes it."""
     data = [EncodedJson(item.body) for item in page.items]
     return page_object(data, [item.id for item in page.items], has_more=page.has_more)
