@@ -10,8 +10,8 @@ from web.apis.infill.objects import InfillAnswer, InfillPiece
 from web.apis.infill.parse import parse_infill
 from web.apis.infill.schemas import FimBody, InfillBody
 from web.generation.control.fields import CONTROL_HEADERS
-from web.generation.openai_format.answers.objects import Error
 from web.generation.openai_format.chat.answers import ChatCompletion, ChatCompletionChunk
+from web.generation.openai_format.errors import Error
 from web.openapi.operations import GENERATES, Api, Reply
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from web.apis.openai.stored.handlers import StoredCompletions
 from web.apis.openai.stored.schemas import MetadataBody
 from web.generation.control.fields import CONTROL_HEADERS
 from web.generation.embeddings.batch import Embedder
-from web.generation.openai_format.answers.objects import Error
 from web.generation.openai_format.chat.answers import ChatCompletion, ChatCompletionChunk
 from web.generation.openai_format.chat.schema import ChatBody
+from web.generation.openai_format.errors import Error
 from web.generation.openai_format.requests import Settings
 from web.openapi.operations import GENERATES, LISTS, PAGES, Api, Parameter, Reply
 from web.process.limits import MAX_METADATA

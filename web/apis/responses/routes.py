@@ -25,7 +25,7 @@ from web.apis.responses.input.schemas import PromptBody, ResponseBody
 from web.apis.responses.retrieval import StoredResponses
 from web.bodies.errors.shapes import ErrorRoute
 from web.generation.control.fields import CONTROL_HEADERS
-from web.generation.openai_format.answers.objects import Error
+from web.generation.openai_format.errors import Error
 from web.openapi.operations import GENERATES, LISTS, PAGES, Api, Parameter, Reply
 
 if TYPE_CHECKING:

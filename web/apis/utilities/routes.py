@@ -11,8 +11,8 @@ from web.apis.utilities.properties import properties
 from web.apis.utilities.schemas import DetokenizeBody, TokenizeBody
 from web.bodies.json_response import json_response
 from web.bodies.paged_response import paged_json_response, response_backlog
-from web.generation.openai_format.answers.objects import Error
 from web.generation.openai_format.chat.schema import ChatBody
+from web.generation.openai_format.errors import Error
 from web.openapi.operations import Api, Reply
 from web.process.version import cede_version
 

@@ -29,8 +29,7 @@ from web.cluster.control.answers import (
 from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
 from web.cluster.control.questions import Question, Workers
-from web.generation.openai_format.answers.objects import Error
-from web.generation.openai_format.errors import OpenAIErrors
+from web.generation.openai_format.errors import Error, OpenAIErrors
 from web.http.asgi import ScopedApp
 from web.http.body_budget import BodyBudget
 from web.observability.inspection.routes import MAX_WAIT

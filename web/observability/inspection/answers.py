@@ -14,7 +14,7 @@ from actors.diagnostics.loop_holds import LoopStatistics
 from actors.generating.unread import UnreadStatistics
 from actors.manager.statistics import ManagerStatistics
 from actors.statistics import SpeculationStatistics
-from web.generation.openai_format.answers.objects import ErrorDetails
+from web.generation.openai_format.errors import ErrorDetails
 from web.storage.detached.run import DetachableRequest
 from web.storage.detached.runs import DetachableStatistics
 

@@ -9,7 +9,7 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import NotFound
 from web.bodies.paged_response import paged_response, response_backlog
-from web.generation.openai_format.answers.objects import Error
+from web.generation.openai_format.errors import Error
 from web.http.asgi import current_request
 from web.observability.page.files import INDEX, SERVER_VIEWS, SiteFiles, with_views
 from web.openapi.operations import ANY_ROUTE, LISTS, Api, Parameter, Reply

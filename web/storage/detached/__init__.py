@@ -7,7 +7,7 @@
 - `runs`: their owner, with bounds on their number, time, tokens and bytes
 - `makers`: what makes of the engine's events a log, for every API: a stream, or a whole answer
 - `attaching`: the responses that read such a request
-- `routes`, `answers`: how clients come back
+- `routes`: how clients come back
 
 A client's connection is only a reader of such a request, whose task is `runs.Runs`'.  All other requests live in their
 client's scope, as ever, and nothing here is asked of them.

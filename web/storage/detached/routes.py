@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import trio
 from quart_trio.wrappers import TrioResponse as Response
@@ -12,7 +12,6 @@ from web.bodies.json_response import json_response
 from web.bodies.query import number
 from web.http.asgi import current_request
 from web.openapi.operations import EVENTS, JSON, LISTS, Parameter, Reply
-from web.storage.detached.answers import Unfinished
 from web.storage.detached.attaching import attached, whole
 
 if TYPE_CHECKING:
@@ -38,6 +37,13 @@ WAIT = Parameter(
     "Wait for the answer, at most so many seconds.",
     {"type": "integer", "minimum": 0, "maximum": MAX_WAIT},
 )
+
+
+class Unfinished(TypedDict):
+    """The answer is not there yet."""
+
+    id: str
+    status: Literal["in_progress"]
 
 
 def add_routes(api: Api, engine: Engine, runs: Runs | None, write_bytes: int) -> None:

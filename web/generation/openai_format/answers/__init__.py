@@ -4,5 +4,4 @@
 - `formatter`: `CompletionFormatter`, which shows a response as a stream, and as one that is sent whole
 - `usage`: its cost
 - `prompt_scores`: how likely the prompt's tokens were
-- `objects`: the error object, for the operations
 """
