@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 import trio
 from quart_trio.wrappers import TrioResponse as Response
+from typing_extensions import TypedDict
 
 from runtime.errors import NotFound, RequestError
 from web.bodies.json_response import json_response
