@@ -3,7 +3,7 @@
 Rests on `actors` and `runtime`, neither of which imports from here.  What can be told without a model is told without
 torch: `commands` and `process` (but for `process.hooks`) do not import it.  Each may use those below it:
 
-    commands       `cede serve`, `config`, `doctor`, `kv`, and those that packages add
+    commands       the command line: `cede serve` and all others, those that packages add among them
     testing        planned faults
     selftest       what `cede doctor --self-test` checks through a socket
     cluster        many engines behind one front door

@@ -199,7 +199,7 @@ class Tail:
 class Hold:
     """One generation's hold on a slot, from the grant to the release: what it may see and ask.
 
-    Opened and ended by `SlotManager.hold`.  A generation that was preempted has it still, without a slot; afterwards it
+    Opened and ended by `Handle.hold`.  A generation that was preempted has it still, without a slot; afterwards it
     is a hold on the slot that it goes on in.  The slot manager's task alone changes that.
 
     Attributes:

@@ -46,7 +46,7 @@ class StepRunner:
     """Part of the slot manager: called by its task and by nobody else.
 
     Args:
-        executor, observers: the manager's.
+        executor, observers: the manager's; the executor is its `Device`.
         counts: of the steps.
         costs: learns what steps take.
     """

@@ -1,4 +1,4 @@
-"""The APIs.  None imports another: what several of them share is in `web.generation`.
+"""The APIs.  What several of them share is in `web.generation`; none imports another, but for `models`.
 
 The path of a request says which folder answers it:
 

@@ -1,4 +1,7 @@
 """The slots' records, and where their sequences lie in the arena of KV.
 
 For `actors.core.slots`, whose parts these are; nobody else makes or changes them.
+
+- `record`: `SlotRecord`, of one slot · `in_view`: `SlotsInView`, what everybody may look at · `extents`: `Extents`,
+  where the sequences lie
 """

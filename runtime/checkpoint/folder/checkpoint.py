@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
 
-# Files of a vocabulary in a form that cede does not read.
 POOLING = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_lasttoken": "last",
@@ -32,6 +31,7 @@ POOLING = {
 }
 """Keys of sentence-transformers' `1_Pooling/config.json`, in llama.cpp's words."""
 
+# Files of a vocabulary in a form that cede does not read.
 OTHER_FORMS = ("tokenizer.model", "tekken.json", "vocab.json", "tiktoken.model")
 
 

@@ -6,8 +6,9 @@
 - `kernels`: `Kernels`, the library that was loaded, and its threads
 
 A step of thirty thin layers is some thousand operations in PyTorch, and its products of few rows take up to four times
-as long.  Here a layer is one call, and so are several that are alike (`runtime.nn.native_stack`).  Weights and KV are
-read where PyTorch keeps them.  A step with a chunk of a prompt is split: who decodes stays with the kernels.
+as long.  Here a layer is one call (`runtime.nn.layers.native_layer`), and so are several that are alike
+(`runtime.nn.native_stack`).  Weights and KV are read where PyTorch keeps them.  A step with a chunk of a prompt is
+split: who decodes stays with the kernels.
 
 PyTorch's operations are the reference, and do all that these do not: products of many rows, other formats, other
 processors.  There is no `torch.compile`: Inductor's product of one row is a fifth faster than oneDNN's (bench/LOG.md),

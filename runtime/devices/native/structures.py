@@ -11,7 +11,7 @@ TOKENS_OF_BLOCK = 64  # whose weights are summed together, where one is drawn
 
 
 class Kind(IntEnum):
-    """Layout of a matrix in memory; said there."""
+    """Layout of a matrix in memory, as `source/structures.h` says."""
 
     FOUR_BITS = 0
     ROWS_OF_FLOAT32 = 1

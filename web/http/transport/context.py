@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 class ServerContext:
     """The things that all connections of a server share.
 
-    Attributes: app: the ASGI application, in Hypercorn's wrapper.  config: Hypercorn's.  Its timeouts, the settings
-        of the protocols and the logs are used.  worker: Hypercorn's.  Its event `terminated` is set when idle
-        connections are to close.  state: the lifespan state of the application.  Each connection has a copy.  limits:
-        what clients may take of the server.  stall_timeout: seconds in which a client has to take its share
-        (`Limits.least_read`) of what is being sent to it.  share: gives the connections their turns.
+    Attributes:
+        app: the ASGI application, in Hypercorn's wrapper.
+        config: Hypercorn's.  Its timeouts, the settings of the protocols and the logs are used.
+        worker: Hypercorn's.  Its event `terminated` is set when idle connections are to close.
+        state: the lifespan state of the application.  Each connection has a copy.
+        limits: what clients may take of the server.
+        stall_timeout: seconds in which a client has to take its share (`Limits.least_read`) of what is being sent to
+            it.
+        share: gives the connections their turns.
     """
 
     app: AppWrapper
