@@ -211,18 +211,27 @@ class OpenModel:
     @asynccontextmanager
     async def _open(self, asked: GenerationRequest, parser: OutputParser) -> AsyncIterator[Answer]:
         answer: Answer | None = None
+        before = self._receipt(asked.id)  # of an earlier request of that id
         try:
             async with self.engine.open_request(asked) as request:
                 answer = Answer(request, parser)
                 yield answer
-        except ExceptionGroup as group:  # of the request's nursery, about what was raised in here
-            if len(group.exceptions) > 1:
+        except BaseExceptionGroup as group:  # of the request's nursery, about what was raised in here
+            error = group.exceptions[0]
+            if len(group.exceptions) > 1 or isinstance(error, trio.Cancelled):
                 raise
-            raise group.exceptions[0] from group.exceptions[0].__cause__
+            context = error.__context__
+            try:
+                raise error
+            finally:
+                error.__context__ = context  # its own, and not this group
         finally:
-            if answer is not None:
-                written = (receipt for receipt in self.engine.receipts() if receipt.request_id == asked.id)
-                answer.receipt = next(written, None)
+            if answer is not None and (written := self._receipt(asked.id)) is not before:
+                answer.receipt = written
+
+    def _receipt(self, request_id: str) -> Receipt | None:
+        """Return the newest receipt of a request of that id."""
+        return next((receipt for receipt in self.engine.receipts() if receipt.request_id == request_id), None)
 
 
 @asynccontextmanager
@@ -244,7 +253,9 @@ async def open_model(
     if isinstance(model, LoadOptions):
         load, name = model, model.path.stem if model.path.is_file() else model.path.name
     else:
-        path = await trio.to_thread.run_sync(resolve_model, None if model == EMBEDDED else model)
+        path = await trio.to_thread.run_sync(
+            resolve_model, None if model == EMBEDDED else model, abandon_on_cancel=True
+        )
         load, name = LoadOptions(Path(path)), model
     async with open_loaded(load, name, config, tiers=tiers) as (engine, _):
         yield OpenModel(engine)

@@ -75,8 +75,8 @@ async def open_loaded(
     """
     if load.tensor_parallel > 1 and others is None:
         raise CheckpointError("tensor_parallel: a model that several processes compute is opened by `cede serve` alone")
-    described, checkpoint = describe_model(load, name)
-    drafter = plan_drafter(load, checkpoint, described.tokenizer)
+    described, checkpoint = await trio.to_thread.run_sync(describe_model, load, name)
+    drafter = await trio.to_thread.run_sync(plan_drafter, load, checkpoint, described.tokenizer)
     identity = await trio.to_thread.run_sync(checkpoint.fingerprint)
     async with (
         open_thread_executor(

@@ -56,7 +56,7 @@ class ServedDocument:
         self._made = b""
 
     async def read(self) -> bytes:
-        """Return the document.  A thread makes it, because that takes a tenth of a second."""
+        """Return the document.  A thread makes it, which takes it half a second or more."""
         async with self._making:
             if not self._made:
                 self._made = await trio.to_thread.run_sync(self._make, abandon_on_cancel=True)

@@ -68,6 +68,36 @@ async def test_a_cancel_from_outside_leaves_a_receipt_too(autojump_clock: MockCl
         assert answer.receipt.kept_tokens > 3
 
 
+async def test_a_whole_answer_has_no_receipt_of_an_earlier_one_of_its_id(autojump_clock: MockClock) -> None:
+    async with open_simulated(simulated()) as model:
+        async with model.generate((1, 2, 3), GREEDY, id="same") as left:
+            await anext(left)
+        async with model.generate((1, 2, 3), GREEDY, max_tokens=5, id="same") as whole:
+            await whole.read()
+    assert left.receipt is not None
+    assert (whole.finished is not None, whole.receipt) == (True, None)
+
+
+async def test_an_interrupt_comes_out_as_it_is_with_its_own_context(autojump_clock: MockClock) -> None:
+    """As in a notebook, where a portal that gets a group ends, and the model with it."""
+    own = ZeroDivisionError("before it")
+    async with open_simulated(simulated()) as model:
+
+        async def interrupted() -> None:
+            async with model.generate((1, 2, 3), GREEDY) as answer:
+                await anext(answer)
+                try:
+                    raise own
+                except ZeroDivisionError:
+                    raise KeyboardInterrupt  # noqa: B904  its context is what is looked at
+
+        with pytest.raises(KeyboardInterrupt) as raised:
+            await interrupted()
+        assert raised.value.__context__ is own
+        async with model.generate((1, 2, 3), GREEDY, max_tokens=5) as answer:
+            assert await answer.read()
+
+
 async def test_an_error_in_the_scope_comes_out_as_it_is_and_cancels(autojump_clock: MockClock) -> None:
     async with open_simulated(simulated()) as model:
         left = []

@@ -29,7 +29,7 @@ TOO_LONG = "prompt is too long: "
 """How Anthropic's message begins for a prompt that does not fit; clients look for it, and shorten the conversation."""
 
 
-class ErrorDetails(TypedDict):
+class ErrorBody(TypedDict):
     """The error."""
 
     type: str
@@ -40,7 +40,7 @@ class Error(TypedDict):
     """The error object, which Anthropic's clients turn into an exception."""
 
     type: Literal["error"]
-    error: ErrorDetails
+    error: ErrorBody
     request_id: str | None
 
 

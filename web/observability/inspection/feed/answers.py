@@ -13,7 +13,7 @@ from web.observability.inspection.answers import Counts
 from web.storage.detached.run import DetachableRequest
 
 
-class State(TypedDict):
+class EngineState(TypedDict):
     """State of the engine when a frame is made.
 
     Attributes:
@@ -47,7 +47,7 @@ class Frame(TypedDict):
     lost: int
     output_tokens: int
     events: list[dict[str, Any]]
-    state: State
+    state: EngineState
     model: NotRequired[str]
     context: NotRequired[int]
     queue: NotRequired[int]

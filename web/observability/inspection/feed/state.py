@@ -10,7 +10,7 @@ from web.observability.inspection.visible import runs_shown, shown, slots_shown
 
 if TYPE_CHECKING:
     from actors.engine import Engine
-    from web.observability.inspection.feed.answers import Frame, State
+    from web.observability.inspection.feed.answers import EngineState, Frame
     from web.observability.inspection.visible import Sight
     from web.storage.detached.runs import Runs
 
@@ -21,7 +21,7 @@ DETACHABLE = 40
 """Requests that may outlive their clients, of which a frame tells at most."""
 
 
-def state(engine: Engine, runs: Runs | None, key: Sight | None) -> State:
+def state(engine: Engine, runs: Runs | None, key: Sight | None) -> EngineState:
     """Return what changes: requests, slots and counts, as whoever has the key may see them."""
     return {
         "health": engine.health(),
