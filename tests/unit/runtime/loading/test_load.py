@@ -64,7 +64,7 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
         (other / "model.safetensors").replace(folder / "model.safetensors")
         return model
 
-    monkeypatch.setattr("web.serving.server.load_model", load_and_replace)
+    monkeypatch.setattr("actors.opening.load_model", load_and_replace)
     load = LoadOptions(folder, device="cpu", dtype="float32")
     options = ServerOptions(load, "test", EngineConfig(load.slots))
     with pytest.raises(CheckpointError, match="has changed"):
