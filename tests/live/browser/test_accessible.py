@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.live.server import Server
 
 
-@pytest.mark.parametrize(("theme", "width"), zip(cycle(THEMES), [1440, 820, 390], strict=False))
+@pytest.mark.parametrize(("theme", "width"), [*zip(cycle(THEMES), [1440, 820, 390], strict=False)])
 def test_the_live_view_breaks_no_rule(chromium: Chromium, four_slots: Server, theme: str, width: int) -> None:
     def look(page: Page) -> list[str]:
         page.set_viewport_size({"width": width, "height": 1000})

@@ -50,7 +50,7 @@ def answered(page: Page, server: Server) -> ChatPage:
     return chat
 
 
-@pytest.mark.parametrize(("theme", "width"), zip(cycle(THEMES), [320, 820, 1280], strict=False))
+@pytest.mark.parametrize(("theme", "width"), [*zip(cycle(THEMES), [320, 820, 1280], strict=False)])
 def test_nothing_keeps_anybody_out(chromium: Chromium, four_slots: Server, theme: str, width: int) -> None:
     def use(page: Page) -> list[str]:
         page.set_viewport_size({"width": width, "height": 700})
