@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 def test_each_round_has_both_rates_and_all_is_drawn(tmp_path: Path) -> None:
-    sizes = ["--workers", "1", "--streams", "1", "--tokens", "8", "--rounds", "1"]
+    sizes = ["--workers", "1", "--workers", "2", "--streams", "1", "--tokens", "8", "--rounds", "1"]
     done = CliRunner().invoke(main, [*sizes, "--out", str(tmp_path)], catch_exceptions=False)
     assert done.exit_code == 0
     record = Record.load(tmp_path / "front-door.json")
     rates = {(sample.target, sample.figure.case): sample.figure.value for sample in record.samples}
-    assert set(rates) == {(place, "N = 1") for place in (DOOR, DIRECT)}
+    assert set(rates) == {(place, f"N = {workers}") for place in (DOOR, DIRECT) for workers in (1, 2)}
     assert all(rate > 0 for rate in rates.values())
     assert (tmp_path / "front-door-throughput.png").stat().st_size > 0
 

@@ -52,13 +52,13 @@ def test_the_capacity_of_four_sequences_of_2k_holds_one_of_6k_and_seven_more(tmp
         assert len(waiting) == 1, "there is no room for a fifth, whichever came last"
     server.wait_idle()
 
-    bodies = [completion(small(6_000, 10), 128, cache_prompt=False)]
+    bodies = [completion(small(6_016, 10), 128, cache_prompt=False)]
     bodies += [completion(small(56, seed), 200, cache_prompt=False) for seed in range(11, 18)]
     with ExitStack() as stack:
         with server.held():  # or some may have ended before all are there
             clients = [stack.enter_context(Http1(server, body)) for body in bodies]
             wait_for(lambda: server.get("/v1/statistics")["manager"]["leased"] == 8, "all eight to run together")
-            assert arena_of(server)["promised"] == 6_128 + 7 * 256 <= FOUR_OF_2K
+            assert arena_of(server)["promised"] == 6_144 + 7 * 256 <= FOUR_OF_2K
         said = [client.read_all() for client in clients]
     assert [len(one) for one in said] == [128, *[200] * 7]
     server.wait_idle()
