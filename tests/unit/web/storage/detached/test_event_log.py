@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import pytest
 import trio
 import trio.testing
@@ -36,8 +38,17 @@ class Reader:
         self.known += whole
 
 
-async def play(steps: list[int | str]) -> None:
-    log, written = EventLog(), list[bytes]()
+class Played(NamedTuple):
+    """Events of a log, and those that its readers knew after each visit, and behind its end."""
+
+    written: list[bytes]
+    visits: list[list[bytes]]
+    ends: list[list[bytes]]
+    size: int
+
+
+async def play(steps: list[int | str]) -> Played:
+    log, written, visits = EventLog(), list[bytes](), list[list[bytes]]()
     readers: dict[str, Reader] = {}
     for step in steps:
         if isinstance(step, int):
@@ -47,18 +58,22 @@ async def play(steps: list[int | str]) -> None:
         else:
             reader = readers.setdefault(step, Reader(log))
             await reader.follow(2)
-            assert reader.known == written[: len(reader.known)]
+            visits.append(reader.known[:])
     log.end()
-    assert log.size == sum(len(event) + 1 for event in written)
-    for reader in [*readers.values(), Reader(log)]:
+    size = log.size
+    last = [*readers.values(), Reader(log)]
+    for reader in last:
         await reader.follow(None)
-        assert reader.known == written
+    return Played(written, visits, [reader.known for reader in last], size)
 
 
 @settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_readers_come_and_go(steps: list[int | str]) -> None:
-    trio.run(play, steps, clock=trio.testing.MockClock(autojump_threshold=0))
+    written, visits, ends, size = trio.run(play, steps, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert size == sum(len(event) + 1 for event in written)
+    assert all(known == written[: len(known)] for known in visits)
+    assert all(known == written for known in ends)
 
 
 async def test_readers_that_wait_are_all_told(autojump_clock: trio.testing.MockClock) -> None:
