@@ -6,7 +6,7 @@ reads, notes what the step gave and plans; otherwise it would wait for that betw
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runtime.nn.model import Transformer
@@ -65,7 +65,9 @@ class AheadModel(Transformer):
         """Begin the step behind this one, as `NextStep.begin_next`."""
         drawn = self._draw(batch)
         drawn.send()
-        following = self._begin([_after(segment) for segment in batch.segments], StagedTensor.of(drawn.tokens))
+        following = self._begin(
+            [segment.followed_by(UNKNOWN) for segment in batch.segments], StagedTensor.of(drawn.tokens)
+        )
         layers = min(MAX_LAYERS_AHEAD, self.num_layers)
         for index in range(layers):
             super().run_layer(following, index)
@@ -90,9 +92,3 @@ class AheadModel(Transformer):
         outputs = self._read(batch, following.drawn)
         following.token_ids = [token.token_id for output in outputs for token in output.tokens]
         return outputs
-
-
-def _after(segment: Segment) -> Segment:
-    """Return the next row of a sequence."""
-    assert segment.sample is not None
-    return replace(segment, start=segment.end, token_ids=[UNKNOWN], sample=segment.sample.after([UNKNOWN]))

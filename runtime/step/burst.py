@@ -102,7 +102,8 @@ class RunningBurst:
             return []
         if any(map(_ends, self.segments, result.segments)) or not burst.may_go_on():
             return []
-        return list(map(_following, self.segments, result.segments))
+        pairs = zip(self.segments, result.segments, strict=True)
+        return [segment.followed_by(one.tokens[-1].token_id) for segment, one in pairs]
 
 
 def _ends(segment: Segment, result: SegmentResult) -> bool:
@@ -115,13 +116,6 @@ def _needs_no_token(segment: Segment) -> bool:
     """Return whether a segment is wanted, and its token's distribution is the model's, whatever was drawn before."""
     assert segment.sample is not None, "a burst is of segments after which a token is drawn"
     return segment.mark.at is None and not segment.sample.params.looks_back
-
-
-def _following(segment: Segment, result: SegmentResult) -> Segment:
-    """Return the next row of a segment's sequence: the token that was drawn."""
-    assert segment.sample is not None
-    drawn = [result.tokens[-1].token_id]
-    return replace(segment, start=segment.end, token_ids=drawn, sample=segment.sample.after(drawn))
 
 
 def _merged(before: SegmentResult, last: SegmentResult) -> SegmentResult:

@@ -68,6 +68,11 @@ class Segment:
         first: no position before this one has KV; above 0 only where a drafter began in the middle of a sequence.
         origin: where position 0 of the sequence lies in the arena of KV.
         wanted: what its rows, which are a prompt's, are to give besides KV; None for nothing.
+        state: the buffer with the state of recurrent layers behind the first `start` tokens; None for that of a
+            sequence's beginning.
+        next_states: pairs of a number of rows and a buffer, in ascending order: the state behind so many of these rows
+            is left in that buffer.  Empty where the model has no recurrent layers.
+        spare_state: the buffer that a burst's next step writes; None where there is no burst, or no recurrent layer.
     """
 
     slot: int
@@ -79,6 +84,9 @@ class Segment:
     first: int = 0
     wanted: RowsWanted | None = None
     origin: int = 0
+    state: int | None = None
+    next_states: tuple[tuple[int, int], ...] = ()
+    spare_state: int | None = None
 
     @property
     def end(self) -> int:
@@ -86,9 +94,26 @@ class Segment:
         return self.start + len(self.token_ids)
 
     def piece(self, first: int, end: int) -> Segment:
-        """Return some of its rows, as a layer computes them: they are asked for nothing behind it."""
+        """Return some of its rows, as a layer with KV computes them: they are asked for nothing behind it."""
+        return Segment(
+            self.slot, self.start + first, self.token_ids[first:end], self.mark, first=self.first, origin=self.origin
+        )
+
+    def followed_by(self, token_id: int) -> Segment:
+        """Return the next row of its sequence, this token's, whose own is drawn as this one was.
+
+        It reads the state that these rows left, and writes the spare buffer; the two change places with each row.
+        """
+        assert self.sample is not None, "a row follows where a token was drawn"
+        written = self.next_states[-1][1] if self.next_states else None
         return replace(
-            self, start=self.start + first, token_ids=self.token_ids[first:end], sample=None, drafts=(), wanted=None
+            self,
+            start=self.end,
+            token_ids=[token_id],
+            sample=self.sample.after([token_id]),
+            state=written,
+            next_states=() if self.spare_state is None else ((1, self.spare_state),),
+            spare_state=written,
         )
 
     @property

@@ -90,6 +90,14 @@ async def test_each_token_is_drawn_as_if_the_one_before_had_been_asked_for() -> 
     assert [list(spec.context) for spec in specs if spec] == [[5, 6, *range(100, 100 + i)] for i in range(5)]
 
 
+async def test_each_step_reads_the_state_that_the_one_before_wrote_and_none_writes_what_it_reads() -> None:
+    model = Counting()
+    await _run(model, [replace(_segments(1)[0], state=4, next_states=((1, 5),), spare_state=6), _segments(2)[1]])
+    states = [(one.state, one.next_states) for one, _ in model.given]
+    assert states == [(4, ((1, 5),)), (5, ((1, 6),)), (6, ((1, 5),)), (5, ((1, 6),)), (6, ((1, 5),))]
+    assert [(one.state, one.next_states, one.spare_state) for _, one in model.given] == [(None, (), None)] * 5
+
+
 async def test_without_a_burst_there_is_one_step() -> None:
     for burst in (None, Burst(1, 1, lambda: True)):
         model = Counting()
