@@ -7,18 +7,23 @@ loop would still be behind, and each of its looks disturb the device: it is told
 
 from __future__ import annotations
 
+import logging
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runtime.errors import DeviceLost
 from runtime.step.shortcuts import NextStep
 from runtime.step.step import SegmentResult, StepResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from runtime.step.job import StepJob
     from runtime.step.step import Segment
+
+logger = logging.getLogger("cede.engine")
 
 
 class RunningBurst:
@@ -62,6 +67,26 @@ class RunningBurst:
         """Have the next step begun, if it is likely to come, as `Ahead.begin_next`."""
         self._of_next = None if self._model is None or not self._is_next_likely() else self._model.begin_next(batch)
         return self._of_next or 0
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Run and `add` the next step in this scope: where it raises, the burst ends with what came before.
+
+        So the step is run again by itself.  It can be: its sequences have all that it went on from, since no step
+        writes the state that it reads.
+
+        Raises:
+            Exception: what it raised, if it was the first of these, or if the device is lost.
+        """
+        try:
+            yield
+        except DeviceLost:
+            raise
+        except Exception as error:
+            if not self._results:
+                raise
+            logger.warning("a step of a burst failed (%r): it is run again", error)
+            self.segments = []
 
     def add(self, result: StepResult) -> None:
         """Note what a step gave."""

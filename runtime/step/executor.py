@@ -49,7 +49,7 @@ class Executor(Protocol):
 
         Raises:
             DeviceLost: no step can run now.  Its class says whether any will.
-            Exception: whatever the model raised.  Nothing of the step, or of any of these, may be committed.
+            Exception: whatever the model raised in the step, or in the first of these.  Nothing of it may be committed.
         """
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -90,8 +90,9 @@ class InlineExecutor:
         model = _choose(self._model, self._drafter, job.drafting)
         running = RunningBurst(job, model)
         while running.segments:
-            step = run_step(model, running.segments, self.clock, ahead=running)
-            running.add(run_to_end(step, running.layer_done))
+            with running.step():
+                step = run_step(model, running.segments, self.clock, ahead=running)
+                running.add(run_to_end(step, running.layer_done))
         return running.result()
 
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
@@ -139,7 +140,8 @@ class SimulatedExecutor:
         running = step.burst
         running.add(await self._run(step, running.layer_done))
         while running.segments:
-            running.add(await self._run(self._begin(model, job, running), running.layer_done))
+            with running.step():
+                running.add(await self._run(self._begin(model, job, running), running.layer_done))
         result = running.result()
         if (following := result.following) is not None:
             self._begun = self._begin(model, following, RunningBurst(following, model))

@@ -72,7 +72,8 @@ class Segment:
             sequence's beginning.
         next_states: pairs of a number of rows and a buffer, in ascending order: the state behind so many of these rows
             is left in that buffer.  Empty where the model has no recurrent layers.
-        spare_state: the buffer that a burst's next step writes; None where there is no burst, or no recurrent layer.
+        spare_states: the buffers that a burst's next steps write, each step the one that was written longest ago: as
+            many as keep the state that a step reads, while it is not sure that it counts and the next has begun.
     """
 
     slot: int
@@ -86,7 +87,7 @@ class Segment:
     origin: int = 0
     state: int | None = None
     next_states: tuple[tuple[int, int], ...] = ()
-    spare_state: int | None = None
+    spare_states: tuple[int, ...] = ()
 
     @property
     def end(self) -> int:
@@ -102,19 +103,38 @@ class Segment:
     def followed_by(self, token_id: int) -> Segment:
         """Return the next row of its sequence, this token's, whose own is drawn as this one was.
 
-        It reads the state that these rows left, and writes the spare buffer; the two change places with each row.
+        It reads the state that these rows left, and writes the first of the spare buffers.
         """
         assert self.sample is not None, "a row follows where a token was drawn"
-        written = self.next_states[-1][1] if self.next_states else None
+        ring = self._ring
         return replace(
             self,
             start=self.end,
             token_ids=[token_id],
             sample=self.sample.after([token_id]),
-            state=written,
-            next_states=() if self.spare_state is None else ((1, self.spare_state),),
-            spare_state=written,
+            state=ring[0] if ring else None,
+            next_states=((1, ring[1]),) if ring else (),
+            spare_states=(*ring[2:], *ring[:1]),
         )
+
+    def states_after(self, rows: int, *, goes_on: bool) -> dict[int, int]:
+        """Return the buffers with a state once so many rows count, by the sequence's length.
+
+        Args:
+            rows: of these, or of a burst that began with them.
+            goes_on: the burst does, and will write all of its buffers but the one that its next step reads.
+        """
+        if not self.spare_states:
+            return {self.start + end: buffer for end, buffer in self.next_states if end <= rows}
+        first = rows if goes_on else rows - len(self.spare_states) + 1
+        ring = self._ring
+        before = {} if first > 0 or self.state is None else {self.start: self.state}
+        return before | {self.start + end: ring[(end - 1) % len(ring)] for end in range(max(1, first), rows + 1)}
+
+    @property
+    def _ring(self) -> tuple[int, ...]:
+        """The buffers that a burst writes in turns."""
+        return (*(buffer for _, buffer in self.next_states[-1:]), *self.spare_states)
 
     @property
     def num_sampled(self) -> int:

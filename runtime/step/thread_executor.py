@@ -122,7 +122,8 @@ class ThreadExecutor(Generic[ModelT]):
         model = self._models[job.drafting]
         running = RunningBurst(job, model, self._thread.is_heard)
         while running.segments:
-            running.add(self._run(model, running, drafting=job.drafting))
+            with running.step():
+                running.add(self._run(model, running, drafting=job.drafting))
         result = running.result()
         if (following := result.following) is None:
             return result, None

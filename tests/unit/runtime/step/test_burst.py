@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runtime.errors import DeviceLost
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec
 from runtime.step.burst import RunningBurst
@@ -92,10 +93,31 @@ async def test_each_token_is_drawn_as_if_the_one_before_had_been_asked_for() -> 
 
 async def test_each_step_reads_the_state_that_the_one_before_wrote_and_none_writes_what_it_reads() -> None:
     model = Counting()
-    await _run(model, [replace(_segments(1)[0], state=4, next_states=((1, 5),), spare_state=6), _segments(2)[1]])
+    segment = replace(_segments(1)[0], state=4, next_states=((1, 5),), spare_states=(6, 7))
+    await _run(model, [segment, _segments(2)[1]])
     states = [(one.state, one.next_states) for one, _ in model.given]
-    assert states == [(4, ((1, 5),)), (5, ((1, 6),)), (6, ((1, 5),)), (5, ((1, 6),)), (6, ((1, 5),))]
-    assert [(one.state, one.next_states, one.spare_state) for _, one in model.given] == [(None, (), None)] * 5
+    assert states == [(4, ((1, 5),)), (5, ((1, 6),)), (6, ((1, 7),)), (7, ((1, 5),)), (5, ((1, 6),))]
+    assert [(one.state, one.next_states, one.spare_states) for _, one in model.given] == [(None, (), ())] * 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "goes_on", "states"),
+    [
+        (1, False, {7: 4, 8: 5}),
+        (1, True, {8: 5}),
+        (2, False, {8: 5, 9: 6}),
+        (4, False, {10: 7, 11: 5}),
+        (4, True, {11: 5}),
+    ],
+)
+def test_a_burst_leaves_its_last_states(rows: int, goes_on: bool, states: dict[int, int]) -> None:
+    segment = replace(_segments(1)[0], state=4, next_states=((1, 5),), spare_states=(6, 7))
+    assert segment.states_after(rows, goes_on=goes_on) == states
+
+
+def test_a_step_leaves_the_states_of_the_rows_that_count() -> None:
+    segment = Segment(0, 7, [1, 2, 3, 4], state=4, next_states=((2, 5), (3, 6), (4, 7)))
+    assert segment.states_after(3, goes_on=False) == {9: 5, 10: 6}
 
 
 async def test_without_a_burst_there_is_one_step() -> None:
@@ -160,12 +182,26 @@ async def test_who_is_not_finite_in_the_first_step_is_told_so() -> None:
     assert result.steps == 1
 
 
-async def test_a_step_that_raises_ends_the_burst_with_nothing() -> None:
+@pytest.mark.parametrize("failing", [0, 3])
+async def test_a_step_that_raises_ends_the_burst_with_what_came_before(failing: int) -> None:
     def fail(step: int) -> None:
-        if step == 3:
+        if step == failing:
             raise ZeroDivisionError
 
+    model = Counting(before=fail)
+    if failing:
+        assert _tokens(await _run(model, _segments())) == [[100, 101, 102]] * 2
+        return
     with pytest.raises(ZeroDivisionError):
+        await _run(model, _segments())
+
+
+async def test_a_device_that_is_lost_in_a_burst_is_not_kept_quiet_about() -> None:
+    def fail(step: int) -> None:
+        if step == 3:
+            raise DeviceLost("it is gone")
+
+    with pytest.raises(DeviceLost):
         await _run(Counting(before=fail), _segments())
 
 
