@@ -15,10 +15,12 @@ import trio
 
 from actors.core.events import Refused
 from actors.core.hold import Rank
+from actors.core.places.state_pool import least_buffers
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotTable
 from actors.generating.assembly import Assembly
 from actors.generating.attended import attended
+from actors.generating.draft_length import MAX_DRAFTS
 from actors.generating.grammars import InlineGrammars, compiler_of
 from actors.generating.unread import Unread
 from actors.groups.request_groups import RequestGroups
@@ -53,6 +55,11 @@ if TYPE_CHECKING:
     from runtime.step.executor import Executor
 
 
+def least_state_buffers(config: EngineConfig) -> int:
+    """Return how many state buffers a model with recurrent layers needs: `ServedModel.state_buffers`."""
+    return least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or MAX_DRAFTS)
+
+
 def client_disconnect() -> CancelReason:
     """Return what a cancel from outside a request means, unless the opener knows better."""
     return CancelReason.DISCONNECT
@@ -72,6 +79,9 @@ class Engine:
     ) -> None:
         self.model = model
         self.config = config
+        if model.state_buffers:
+            assert model.state_buffers >= least_state_buffers(config), f"{model.state_buffers} buffers for states"
+            assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
         table = SlotTable(
             config.slots,
             model.context_length,
@@ -80,6 +90,7 @@ class Engine:
             root=cache.root,
             drafts_from_states=config.speculate is Proposer.MTP,
             rings=model.rings,
+            state_buffers=model.state_buffers,
             owner=cache.owner,
         )
         self._manager = SlotManager(

@@ -143,6 +143,11 @@ class HoldRecord:
             if leader.state is State.PREFILL and leader.mark.at is None and max(leader.length, self.length) < shared
         ]
 
+    def shared_with(self, leader: HoldRecord) -> int:
+        """Return how many tokens of its prompt it can have from one of those once they were read; 0 from others."""
+        shared = next((length for one, length in self._leaders if one is leader), 0)
+        return min(shared, len(self.hold.prompt) - 1)
+
     @property
     def is_led(self) -> bool:
         """Return whether somebody is still reading it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from actors.core.life import State  # noqa: TC001  what is shown of a slot is a schema, too
@@ -30,14 +31,17 @@ class Provenance:
         stands_on: the names of all blocks that it came from, or may have been computed after, each with its first
             position.
         restored_to: the position up to which it came from a tier, into this slot or another.
+        states: that come with it: buffers, by the length of the sequence.
     """
 
     trial: Sequence[BlockKey] = ()
     stands_on: Mapping[BlockKey, int] = field(default_factory=dict)
     restored_to: int = 0
+    states: Mapping[int, int] = field(default_factory=dict)
 
 
 NOT_RESTORED = Provenance()
+NO_STATES: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,6 +141,13 @@ class SlotView(Protocol):
     @property
     def staged(self) -> int:
         """The position up to which KV was moved in for its holder, without that of rings; not committed."""
+
+    @property
+    def states(self) -> Mapping[int, int]:
+        """Buffers with the state of recurrent layers, by the lengths at which there is one; none in other models."""
+
+    def usable(self, length: int) -> int:
+        """Return the greatest length up to that one from which a sequence can go on."""
 
     def branch_point(self, length: int) -> int:
         """Return the most tokens, up to that length, after which another sequence may go on otherwise."""

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from actors.core.places.extents import Extents
 from actors.core.places.in_view import SlotsInView
 from actors.core.places.record import SlotRecord
-from actors.core.slot_views import NOT_RESTORED
+from actors.core.places.state_pool import StatePool
+from actors.core.places.states import States
+from actors.core.slot_views import NO_STATES, NOT_RESTORED
 from runtime.common.ownership import TaskOwner
 from runtime.kv.arena import Arena
 from runtime.kv.token_chain import TokenChain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from actors.core.slot_views import GenerationKey, Provenance, Resident, Session, SlotView
     from runtime.kv.blocks import BlockKey
@@ -46,6 +48,7 @@ class SlotTable(SlotsInView):
         drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
             what the target has computed, and its rows that ran ahead of the target do not last.
         rings: where the target's windowed layers keep their KV, if not all of it.
+        state_buffers: of the target's recurrent layers; 0 where it has none.
         owner: who may change the slots.
     """
 
@@ -59,15 +62,18 @@ class SlotTable(SlotsInView):
         root: BlockKey = b"",
         drafts_from_states: bool = False,
         rings: Rings | None = None,
+        state_buffers: int = 0,
         owner: TaskOwner | None = None,
     ) -> None:
         self.rings = rings
         self.owner = owner or TaskOwner()
         arena = Arena(slots * context if positions is None else positions, longest=context)
-        records = [SlotRecord(i, TokenChain(root), rings, arena) for i in range(slots + retained_extents)]
+        pool = StatePool(state_buffers) if state_buffers else None
+        records = [SlotRecord(i, TokenChain(root), rings, arena, pool) for i in range(slots + retained_extents)]
         super().__init__(records, slots, context, drafts_from_states=drafts_from_states)
         assert not retained_extents or rings is None, "what is in rings cannot be exchanged"
         self.extents = Extents(arena, records, slots, self._changing)
+        self.states = None if pool is None else States(pool, records, lambda: self.grants)
         self._in_flight: frozenset[int] = frozenset()
         self._told: HeldBlocks | None = None
 
@@ -116,6 +122,8 @@ class SlotTable(SlotsInView):
         record = self._changing(slot)
         assert record.owner is not None, f"slot {slot.id} is released, and nobody holds it"
         record.trim_draft(len(record.tokens))
+        record.pass_on()
+        record.passing = ()
         record.staged = 0
         record.owner = None
         record.held_until = held_until
@@ -161,15 +169,24 @@ class SlotTable(SlotsInView):
         if self.rings is not None:
             record.least = max(record.least, self.rings.least_length(end))
 
-    def commit(self, slot: SlotView, token_ids: Sequence[int]) -> None:
+    def commit(
+        self,
+        slot: SlotView,
+        token_ids: Sequence[int],
+        states: Mapping[int, int] = NO_STATES,
+        *,
+        passing: bool = False,
+    ) -> None:
         """Record that the KV of `token_ids`, which follow the slot's tokens, was computed there and is finite.
 
-        What it was computed after is no longer on trial.
+        What it was computed after is no longer on trial.  `states` and `passing` are as for `SlotRecord.put_states`.
         """
         record = self._changing(slot)
         record.tokens.extend(token_ids)
         record.trial.clear()
         record.staged = 0
+        if states:
+            record.put_states(states, passing=passing)
         self._tell(record)
 
     def stage(self, slot: SlotView, end: int, source: Provenance) -> None:
@@ -202,17 +219,20 @@ class SlotTable(SlotsInView):
         record.restored_to = max(record.restored_to, source.restored_to)
         record.stand_on(source)
         record.least, record.staged = least, 0
+        if source.states:
+            record.put_states(source.states)
         self._tell(record)
 
     def trim(self, slot: SlotView, length: int) -> None:
         """Keep the first `length` tokens, in the drafter's KV as well; no trace is left of a slot without any.
 
-        None is kept where the rings have not what a sequence goes on with from there.
+        None is kept where the rings have not what a sequence goes on with from there, and none behind the last state.
         """
         record = self._changing(slot)
         length = record.usable(min(length, len(record.tokens)))
         record.tokens.truncate(length)
         self._tell(record)
+        record.drop_states([one for one in record.states if one > length])
         record.computed_from = min(record.computed_from, length)
         record.restored_to = min(record.restored_to, length)
         record.staged = 0

@@ -12,7 +12,7 @@ import outcome
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Loaded
 from actors.core.events import AuditFailed, Transferred
 from actors.core.life import Event
-from actors.core.slot_views import NOT_RESTORED, Provenance
+from actors.core.slot_views import NO_STATES, NOT_RESTORED, Provenance
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_agrees
 from runtime.step.transfer import Copy, Load, Save
@@ -100,10 +100,10 @@ class TransferPlanner:
         start, least = min(max(record.length, slot.staged), command.end), None
         # Of earlier pieces it is not known how much of them a tier gave; all, if any.
         staged = slot.staged if slot.stands_on else 0
-        if rings is None:
+        if command.is_last:
+            least = 0 if rings is None else max(source.least, rings.least_length(command.end))
+        elif rings is None and self._table.states is None:
             least = 0
-        elif command.is_last:
-            least = max(source.least, rings.least_length(command.end))
         return PlannedTransfers(
             record,
             command,
@@ -114,6 +114,8 @@ class TransferPlanner:
                 tuple(source.trial),
                 {key: first for key, first in source.stands_on.items() if first < command.end},
                 restored_to=max(staged, min(source.restored_to, command.end)),
+                # No step can write them before the copy is there.
+                states={command.end: source.states[command.end]} if command.is_last and source.states else NO_STATES,
             ),
             least=least,
             alarms=self._cache.invalidation.alarms,
@@ -207,7 +209,7 @@ class TransferPlanner:
         source = self._table.slot(command.source)
         if source.suspect or source.tokens.shared_with(record.hold.prompt) < command.end:
             return False
-        return not command.is_last or command.end == source.branch_point(command.end) >= source.least
+        return not command.is_last or command.end == source.usable(source.branch_point(command.end))
 
     # --- after --------------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import outcome
 from actors.core.commands import Chunk
 from actors.core.events import Committed, HandedBack, Invalidated, Submitted
 from actors.core.life import State
+from actors.core.slot_views import NO_STATES
 from actors.scheduling.step_planner import Planned
 from runtime.common.units import counted
 from runtime.errors import StepFailed
@@ -108,10 +109,10 @@ class Settlement:
         if not result.finite:
             self._fail(planned, "the model yielded numbers that are not finite")
         elif result.computed:
-            committed = self._commit(planned, result)
+            committed = self._commit(planned, result, goes_on=following is not None)
             planned.work.reply.set(outcome.Value(Chunk(committed, result.tokens, result.given, following)))
 
-    def _commit(self, planned: Planned, result: SegmentResult) -> int:
+    def _commit(self, planned: Planned, result: SegmentResult, *, goes_on: bool) -> int:
         """Record whose KV is valid now; returns of how many rows it is.
 
         It is of all but rejected drafts, and of the tokens that were drawn and read.
@@ -127,7 +128,8 @@ class Settlement:
             *segment.token_ids[: len(segment.token_ids) - drafted],
             *(token.token_id for token in result.tokens[:-1]),
         ]
-        self._table.commit(slot, rows)
+        states = segment.states_after(len(rows), goes_on=goes_on) if segment.next_states else NO_STATES
+        self._table.commit(slot, rows, states, passing=planned.work.phase is not State.PREFILL)
         self._table.end_round(slot, segment.start)
         planned.record.ledger.note_committed(segment.start, len(rows), drafted, accepted)
         self._cache.salvaged.forget(slot.tokens, segment.start, segment.start + len(rows))

@@ -292,6 +292,8 @@ class SlotManager:
         """Raise AssertionError if slots, holds, queue and receipts contradict one another."""
         self.table.check_integrity()
         self.table.extents.check_integrity()
+        if self.table.states is not None:
+            self.table.states.check_integrity()
         self.cache.check_integrity()
         self.holds.check_integrity(self.table)
         assert all(self.holds.get(ticket.key) is None for ticket in self.queue), "one who waits for a slot holds one"

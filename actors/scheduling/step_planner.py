@@ -6,9 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import trio
+
 from actors.core.life import State, planned
+from actors.core.places.state_pool import SPARE
 from actors.core.reply import Reply
 from actors.scheduling.planner import share_by_priority
+from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.step import Segment
 
 if TYPE_CHECKING:
@@ -72,6 +76,7 @@ class StepPlanner:
         self._chunks = chunks
         self._costs = costs
         self._drafter_caught_up = False  # the last step let it read in bulk
+        self._holds: Sequence[HoldRecord] = ()
         self._importance: dict[GenerationKey, int] = {}  # of those who hold a slot
         self._passed_over = 0  # steps of the target in a row, without those who are behind
 
@@ -90,7 +95,7 @@ class StepPlanner:
         pending = [(record, work) for record in holds if (work := self._ready_work(record)) is not None]
         alone = [one for one in pending if one[0].runs_alone][:1]
         pending = alone or pending
-        self._importance = importance(holds)
+        self._holds, self._importance = holds, importance(holds)
         behind = self._behind(pending, [record for record in holds if has_transferred and self._awaits_copies(record)])
         if is_passed_over := bool(behind) and self._passed_over < MAX_PASSED_OVER:
             pending = [one for one in pending if one[0].key not in behind]
@@ -150,6 +155,8 @@ class StepPlanner:
         is_brief = any(control.warm or control.supersede is not None for control in controls)
         budget = self._chunks.budget(costs, urgent, depth, is_brief=is_brief)
         rings = self._table.rings
+        if self._table.states is not None:
+            self._table.states.begin_step()
         wanted = [(self._importance[record.key], len(work.token_ids)) for record, work in bulk]
         shares = share_by_priority(wanted, budget)
         shares = [rows if rows <= FEW else share for share, (_, rows) in zip(shares, wanted, strict=True)]
@@ -173,7 +180,25 @@ class StepPlanner:
             wanted=work.outputs.of_rows(work.token_ids, rows),
             origin=record.slot.origin,
         )
+        states = self._table.states
+        if states is not None and work.phase is not State.DRAFT:  # the drafter has none
+            spares = SPARE if work.most_tokens > 1 else 0
+            segment = states.lend(segment, self._state_ends(record, segment), spares, trio.current_time())
         return Planned(record, work, segment)
+
+    def _state_ends(self, record: HoldRecord, segment: Segment) -> Collection[int]:
+        """Return the numbers of a segment's rows behind which a state is wanted, all of its rows among them.
+
+        That is behind each draft, and before the first.  Of a prompt it is also where others go on: with the same
+        prompt, whose last token alone they read; with a prompt of another end, behind the last whole block; and who
+        waits for what both share, behind that.
+        """
+        rows, prompt = len(segment.token_ids), len(record.hold.prompt)
+        if segment.drafts:
+            return range(rows - len(segment.drafts), rows + 1)
+        lengths = [length for other in self._holds if (length := other.shared_with(record)) < segment.end]
+        wanted = {(prompt - 1) // BLOCK_TOKENS * BLOCK_TOKENS, prompt - 1, max(lengths, default=0)}
+        return {rows, *(length - segment.start for length in wanted if segment.start < length < segment.end)}
 
     def _start(self, record: HoldRecord, work: Submit) -> int:
         """The position of its first row: how many rows lie before it."""

@@ -7,11 +7,15 @@ never committed changes every token after it: what a real model would blur, this
 It may have a layer with a sliding window, too, whose KV lies in a ring: each row there says which history it is of.
 A row is right only if all the rows that it sees there are those of the tokens before it, so that a ring that has lost
 one of them, or has another's, changes every token as well.  Where nothing is lost, the tokens are those without a ring.
+
+And it may have a recurrent layer, whose state is the same hash, but goes from row to row, and from buffer to buffer,
+beside the KV.  A row is right only if the two agree before it: a state that is stale, skipped, doubled or foreign
+changes every token, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -78,6 +82,7 @@ class SimulatedModel:
         num_layers: layer boundaries per step, where cancels take effect.
         vocab_size: token ids are below this.
         rings: of two layers, the second with a window; None for a model without one.
+        state_buffers: of the recurrent layer; 0 for a model without one.
         positions: of the arena; None for as many as all sequences have at their longest.
     """
 
@@ -89,6 +94,7 @@ class SimulatedModel:
         num_layers: int = 4,
         vocab_size: int = 1000,
         rings: Rings | None = None,
+        state_buffers: int = 0,
         positions: int | None = None,
     ) -> None:
         self.slots = slots
@@ -99,6 +105,7 @@ class SimulatedModel:
         self.rings = rings
         self.ring = 0 if rings is None else rings.widest + rings.slack
         self.windows = [[_POISON] * self.ring for _ in range(slots)]
+        self.buffers = [_POISON] * state_buffers  # of the recurrent layer
         # By places in the arena.  States are the KV's, but not where that was moved in.
         self.kv = [_POISON] * self.positions
         self.states = [_POISON] * self.positions
@@ -140,6 +147,8 @@ class SimulatedModel:
             first, end = segment.origin + segment.start, segment.origin + segment.end
             self.kv[first:end] = [_POISON] * (end - first)
             self.write_windows(segment.slot, segment.start, [_POISON] * len(segment.token_ids))
+            for _, buffer in segment.next_states:
+                self.buffers[buffer] = _POISON
         return SimulatedBatch(list(segments))
 
     def shrink(self, batch: SimulatedBatch, kept: Sequence[int]) -> None:
@@ -167,9 +176,7 @@ class SimulatedModel:
     def begin_next(self, batch: SimulatedBatch) -> int:
         """Begin the step that follows, and spoil the rows that it will write; none of its layers runs."""
         drawn = [(segment, self._sample(segment)) for segment in batch.segments]
-        self._next = self._begin(
-            [replace(segment, start=segment.end, token_ids=tokens, sample=None) for segment, tokens in drawn]
-        )
+        self._next = self._begin([segment.followed_by(tokens[-1]) for segment, tokens in drawn])
         return 0
 
     def drop_next(self) -> None:
@@ -227,8 +234,14 @@ class SimulatedModel:
     def _write(self, segment: Segment) -> None:
         origin, rings = segment.origin, self.rings
         state = self.kv[origin + segment.start - 1] if segment.start > segment.first else _ROOT
+        recurrent, left = _ROOT if segment.state is None else self.buffers[segment.state], dict(segment.next_states)
         for position, token_id in enumerate(segment.token_ids, start=segment.start):
-            state = chain(state, token_id)
+            is_wrong = bool(self.buffers) and recurrent != state
+            state, recurrent = chain(state, token_id), chain(recurrent, token_id)
+            if (end := position + 1 - segment.start) in left:
+                self.buffers[left[end]] = recurrent
+            if is_wrong:
+                state ^= _LOST
             if rings is not None and self.lost(segment.slot, origin, rings.first_needed(position), position):
                 state ^= _LOST
             self.kv[origin + position] = self.states[origin + position] = state
@@ -289,9 +302,12 @@ class SimulatedModel:
         return next(token for token in tokens if bits[token // 8] >> token % 8 & 1)
 
 
-def _rows(segments: Sequence[Segment]) -> list[tuple[int, int, int, list[int]]]:
+def _rows(segments: Sequence[Segment]) -> list[tuple[object, ...]]:
     """Return what segments compute, and where it lies."""
-    return [(segment.slot, segment.origin, segment.start, list(segment.token_ids)) for segment in segments]
+    return [
+        (one.slot, one.origin, one.start, list(one.token_ids), one.state, one.next_states, one.spare_states)
+        for one in segments
+    ]
 
 
 class _StandIn(int):
@@ -373,5 +389,6 @@ def stand_in(
         eos_token_ids=tuple(end_ids),
         chat=chat,
         rings=model.rings,
+        state_buffers=len(model.buffers),
         positions=model.positions,
     )

@@ -268,6 +268,7 @@ async def open_kv_simulation(
     chaos: Chaos | None = None,
     lies: Lies | None = None,
     rings: Rings | None = None,
+    state_buffers: int = 0,
     positions: int | None = None,
     **config: Any,  # noqa: ANN401  EngineConfig's
 ) -> AsyncIterator[KVSimulation]:
@@ -293,14 +294,23 @@ async def open_kv_simulation(
         chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
         lies: are told about blocks that are kept.
         rings: of a model with a windowed layer, as `windowed` makes them.
+        state_buffers: of a model with a recurrent layer; 0 for one without.
         positions: of the arena; None for as many as all slots have at their longest.
         config: for `EngineConfig`, before `DEFAULTS`.
     """
     faults, truth, sizes = Faults(), truth or Truth(), {"slots": slots, "context": context, "num_layers": layers}
-    model = KVModel(faults, **sizes, vocabulary=vocabulary, rings=rings, positions=positions, lies=lies)
+    model = KVModel(
+        faults,
+        **sizes,
+        vocabulary=vocabulary,
+        rings=rings,
+        state_buffers=state_buffers,
+        positions=positions,
+        lies=lies,
+    )
     drafter = open_drafter(model, speculate, accuracy)
     watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
-    served = serve_stand_in(context, end_ids, rings, faults, positions=positions)
+    served = serve_stand_in(context, end_ids, rings, faults, state_buffers=state_buffers, positions=positions)
     settings = EngineConfig(slots, speculate=speculate, **(DEFAULTS | config))
     with reads_in_virtual_time(read_seconds, disk), _cache(ram, disk, rings, piece, hold_seconds, audit_share) as cache:
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:

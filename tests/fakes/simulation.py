@@ -228,6 +228,7 @@ def serve_stand_in(
     rings: Rings | None,
     faults: Faults,
     chat: Chat | None = None,
+    state_buffers: int = 0,
     positions: int | None = None,
 ) -> FaultyServed:
     """Return what is served of the stand-in model."""
@@ -238,6 +239,7 @@ def serve_stand_in(
         eos_token_ids=end_ids,
         chat=chat,
         rings=rings,
+        state_buffers=state_buffers,
         positions=positions,
         faults=faults,
     )

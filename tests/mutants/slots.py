@@ -83,8 +83,8 @@ MUTANTS = (
     Mutant(
         "a copy ends amid a block that a tier has given its source meanwhile",
         "actors/kv/transfer_planner.py",
-        "command.end == source.branch_point(command.end) >= source.least",
-        "command.end >= source.least",
+        "command.end == source.usable(source.branch_point(command.end))",
+        "command.end == source.usable(command.end)",
         ("tests/scenarios/kv/test_failing_sources.py",),
     ),
     Mutant(

@@ -57,10 +57,17 @@ class FaultyModel(SimulatedModel):
         num_layers: int,
         vocabulary: int = VOCABULARY,
         rings: Rings | None = None,
+        state_buffers: int = 0,
         positions: int | None = None,
     ) -> None:
         super().__init__(
-            slots=slots, context=context, num_layers=num_layers, vocab_size=vocabulary, rings=rings, positions=positions
+            slots=slots,
+            context=context,
+            num_layers=num_layers,
+            vocab_size=vocabulary,
+            rings=rings,
+            state_buffers=state_buffers,
+            positions=positions,
         )
         self.faults = faults
 

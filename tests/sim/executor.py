@@ -74,7 +74,7 @@ class TimedExecutor:
         self.target = WatchedModel(model, chaos, sleep=self._be_late)
         self.drafter = drafter and UnreliableModel(drafter, chaos, drafting=True, sleep=self._be_late)
         self.inner: Executor = UnreliableExecutor(SimulatedExecutor(self.target, self._seconds, self.drafter))
-        self._kv = [model.kv, *model.windows, *([] if drafter is None else [drafter.kv])]
+        self._kv = [model.kv, model.buffers, *model.windows, *([] if drafter is None else [drafter.kv])]
         self._layer_seconds = layer_seconds
         self._late = 0.0  # seconds by which the layer that runs is slow
 

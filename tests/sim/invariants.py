@@ -34,12 +34,14 @@
     I35 a burst goes on only with what its first step had, and while nobody's command waits
     I36 nobody's slot is granted, left or moved while the device is at a step that names it, or has begun one
     I37 nothing is kept behind the end of an output
+    I38 a state that is named is that of exactly the tokens before it, and what is named is not written
 
 Here are those that can be seen at each step's boundaries, but for I8 (`tests.sim.order.fairness`), I10
 (`tests.sim.kv.watch`), I11 (`tests.sim.books`), I13 (`tests.sim.kv.isolation`), I16 to I20 (`tests.sim.instruments`),
 I21 (`tests.sim.groups.watch`), I22 (`tests.sim.kv.places`), I23 (`tests.sim.preemption`), I24 (`tests.sim.detached`),
-I25 (`tests.sim.warm`), I26 (`tests.sim.kv.published`) and I35 to I37 (`tests.sim.order.bursts`); the end's are in
-`tests.sim.endings`.  A violation is kept, not raised: it comes to light when the scenario is over.
+I25 (`tests.sim.warm`), I26 (`tests.sim.kv.published`), I35 to I37 (`tests.sim.order.bursts`) and I38
+(`tests.sim.kv.states`); the end's are in `tests.sim.endings`.  A violation is kept, not raised: it comes to light when
+the scenario is over.
 """
 
 from __future__ import annotations

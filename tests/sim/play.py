@@ -129,6 +129,7 @@ async def _opened(scenario: Scenario) -> AsyncIterator[KVSimulation]:
             layers=scenario.layers,
             step_seconds=lambda rows: base + row * rows,
             context=CONTEXT,
+            state_buffers=scenario.state_buffers,
             positions=scenario.positions,
             ram=scenario.ram,
             disk=disk,

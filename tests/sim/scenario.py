@@ -34,6 +34,7 @@ from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.grammars import Rule, drawn_rule
 from tests.sim.groups.drawn import GroupEnd, with_groups
 from tests.sim.kv.places import with_small_arena
+from tests.sim.kv.states import with_states
 from tests.sim.preemption.drawn import with_preemption
 from tests.sim.warm.drawn import with_warm
 
@@ -111,6 +112,7 @@ class Scenario:
     late_masks: bool = False  # nobody computes a mask before the device needs it
     ageing: float = 3.0  # seconds that count as one level of priority
     preemption: str = "off"  # who is more important takes slots of those who are less so
+    state_buffers: int = 0  # of a model with a recurrent layer
     positions: int | None = None  # of the arena; None for as many as all slots have at their longest
     burst_seconds: float | None = None  # of steps that follow one another on the device
     instruments: bool = True  # the server's own are attached: feed, traces, recording, metrics
@@ -124,6 +126,7 @@ def draw(seed: int) -> Scenario:
     clients name sessions or come back, some warm their prompts, instruments are attached.  In an eighth requests have
     owners, who share no KV; in another most want more of their prompts.  In two fifths they differ in importance, some
     belong together, the arena is small; in half some take others' slots, outlive their clients, steps come in bursts.
+    In a third of the later ones the model has a recurrent layer.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -142,6 +145,7 @@ def draw(seed: int) -> Scenario:
     scenario = with_warm(scenario, random.Random(f"warm {seed}"))
     leaving, instruments, bursts = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments", "bursts"))
     scenario = replace(scenario, burst_seconds=bursts.choice([None, None, 0.05, 0.5]))
+    scenario = with_states(scenario, random.Random(f"states {seed}"))
     return replace(scenario, visits=leavers(scenario.visits, leaving), instruments=instruments.random() < 1 / 3)
 
 

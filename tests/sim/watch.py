@@ -16,6 +16,7 @@ from tests.sim.history import Truth
 from tests.sim.invariants import Invariants
 from tests.sim.kv.device import CursedKV
 from tests.sim.kv.places import Places
+from tests.sim.kv.states import StateWatch
 from tests.sim.order.activity import Activity
 from tests.sim.order.bursts import BurstWatch
 from tests.sim.order.fairness import Fairness
@@ -23,11 +24,11 @@ from tests.sim.preemption.watch import PreemptionWatch
 from tests.sim.warm.watch import WarmWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised
     from actors.manager.slot_manager import SlotManager
-    from runtime.step.step import SegmentResult
+    from runtime.step.step import Segment, SegmentResult
     from runtime.testing.simulated import SimulatedDrafter
     from tests.sim.device import FaultyModel
 
@@ -112,6 +113,16 @@ def _ended(part: StepPart, result: SegmentResult) -> Run:
     )
 
 
+def looks(*each: Callable[[Sequence[Segment]], None]) -> Callable[[Sequence[Segment]], None]:
+    """Return what looks at the segments of a step as all of these do."""
+
+    def look(segments: Sequence[Segment]) -> None:
+        for one in each:
+            one(segments)
+
+    return look
+
+
 class Watch:
     """Watch of a simulation over an engine.
 
@@ -182,8 +193,9 @@ class Watch:
         fairness = Fairness(manager, self.books, self.activity, trio.current_time, self.violated, self.ageing)
         self.groups = GroupWatch(manager, self.books, trio.current_time, self.violated)
         self.bursts = BurstWatch(manager, self.violated)
-        self.device.target.step_begins = self.bursts.look
-        others = Places(self), WarmWatch(self.books, self.violated), PreemptionWatch(self), self.bursts
+        states = StateWatch(self)
+        self.device.target.step_begins = looks(states.look, self.bursts.look)
+        others = Places(self), states, WarmWatch(self.books, self.violated), PreemptionWatch(self), self.bursts
         invariants = fairness, self.groups, self.invariants, *others
         self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, *invariants)
         return self._observers

@@ -4,4 +4,6 @@ For `actors.core.slots`, whose parts these are; nobody else makes or changes the
 
 - `record`: `SlotRecord`, of one slot · `in_view`: `SlotsInView`, what everybody may look at · `extents`: `Extents`,
   where the sequences lie
+- `states`: `States`, of recurrent layers, at some lengths of the sequences · `state_pool`: `StatePool`, who names which
+  of their buffers
 """

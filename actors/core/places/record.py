@@ -9,9 +9,10 @@ from actors.core.slot_views import Candidate, Resident, SlotStatus
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
     from actors.core.life import State
+    from actors.core.places.state_pool import StatePool
     from actors.core.slot_views import GenerationKey, Provenance, Session
     from runtime.kv.arena import Arena
     from runtime.kv.blocks import BlockKey
@@ -27,6 +28,7 @@ class SlotRecord:
     tokens: TokenChain
     rings: Rings | None
     arena: Arena
+    pool: StatePool | None = None  # of its states; None for a model without
     owner: GenerationKey | None = None
     reserved: int = 0
     session: Session | None = None  # of whoever was last granted it
@@ -43,6 +45,8 @@ class SlotRecord:
     staged: int = 0
     draft_first: int = 0
     draft_length: int = 0
+    states: dict[int, int] = field(default_factory=dict)  # buffers, by the lengths at which there is a state
+    passing: tuple[int, ...] = ()  # those of these lengths that the last step left on its way
 
     @property
     def origin(self) -> int:
@@ -72,7 +76,12 @@ class SlotRecord:
         return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from, self.private)
 
     def usable(self, length: int) -> int:
-        """Return that length, or 0 where the rings have not what a sequence goes on with from there."""
+        """Return the greatest length up to that one from which a sequence can go on.
+
+        There must be a state; it is 0 where the rings have not what a sequence goes on with from there.
+        """
+        if self.pool is not None:
+            length = max((one for one in self.states if one <= length), default=0)
         return length if length >= self.least else 0
 
     def usable_for(self, prompt: TokenChain, limit: int) -> int:
@@ -111,6 +120,30 @@ class SlotRecord:
         if self.draft_length <= self.draft_first:
             self.draft_first = self.draft_length = 0
 
+    def put_states(self, states: Mapping[int, int], *, passing: bool = False) -> None:
+        """Name the buffers in which there is a state now, by the length of the sequence; not those of before.
+
+        What is `passing` stays until the next step, since an output may have ended before the last of it.
+        """
+        assert self.pool is not None, "a model without states"
+        new = {length: buffer for length, buffer in states.items() if length not in self.states}
+        for buffer in new.values():
+            self.pool.name(buffer)
+        self.states |= new
+        self.drop_states([length for length in self.passing if length not in states])
+        self.passing = (*self.passing, *new) if passing else ()
+
+    def pass_on(self) -> None:
+        """Keep of what the last step left on its way only the state that the sequence goes on from."""
+        self.drop_states([length for length in self.passing if length != len(self.tokens)])
+
+    def drop_states(self, lengths: Iterable[int]) -> None:
+        """Have no state of these lengths any more."""
+        for length in lengths:
+            assert self.pool is not None, "a model without states"
+            self.pool.drop(self.states.pop(length))
+        self.passing = tuple(length for length in self.passing if length in self.states)
+
     def status(self, state_of: Callable[[GenerationKey], State]) -> SlotStatus:
         """Return a frozen snapshot."""
         return SlotStatus(
@@ -137,4 +170,5 @@ class SlotRecord:
             assert not self.suspect, self
 
 
-_CONTENTS = [one.name for one in fields(SlotRecord) if one.name not in ("id", "rings", "arena", "owner", "reserved")]
+_ITS_OWN = ("id", "rings", "arena", "pool", "owner", "reserved")
+_CONTENTS = [one.name for one in fields(SlotRecord) if one.name not in _ITS_OWN]

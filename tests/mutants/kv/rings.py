@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         "a copy's source is not asked again whether its ring still has the end",
         "actors/kv/transfer_planner.py",
-        "command.end == source.branch_point(command.end) >= source.least\n",
+        "command.end == source.usable(source.branch_point(command.end))\n",
         "command.end == source.branch_point(command.end)\n",
         ("tests/scenarios/kv/test_windows.py",),
     ),

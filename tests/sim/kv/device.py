@@ -71,6 +71,7 @@ class KVModel(FaultyModel):
         num_layers: int,
         vocabulary: int = VOCABULARY,
         rings: Rings | None = None,
+        state_buffers: int = 0,
         positions: int | None = None,
         lies: Lies | None = None,
     ) -> None:
@@ -81,6 +82,7 @@ class KVModel(FaultyModel):
             num_layers=num_layers,
             vocabulary=vocabulary,
             rings=rings,
+            state_buffers=state_buffers,
             positions=positions,
         )
         self._kv_faults = faults

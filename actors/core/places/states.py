@@ -1,0 +1,93 @@
+"""States of the slots' sequences: which lengths have one, and which buffers a step is to write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from actors.core.places.record import SlotRecord
+    from actors.core.places.state_pool import StatePool
+    from runtime.step.step import Segment
+
+
+class States:
+    """Part of the slot table of a model with recurrent layers: changed by its owner.
+
+    What a step may write are free buffers, and it is given them without a name: there is one step at a time, nobody
+    else is given any, and its end names what is to be kept.  So nothing has to be given back, however a step ends.
+
+    What has a name besides the states that running sequences go on from are *snapshots*: they make way when buffers are
+    short, first those whose loss costs least to compute again.
+
+    Args:
+        pool: of the buffers.
+        records: of the slots, and then of the retained extents.
+        grants: returns how many slots were granted so far.
+    """
+
+    def __init__(self, pool: StatePool, records: Sequence[SlotRecord], grants: Callable[[], int]) -> None:
+        self._pool = pool
+        self._records = records
+        self._grants = grants
+        self._lent = 0
+
+    def begin_step(self) -> None:
+        """Take back all that the last step was lent and that nobody has named since."""
+        self._lent = 0
+
+    def lend(self, segment: Segment, ends: Collection[int], spares: int, now: float) -> Segment:
+        """Return a segment of the step that is planned with the buffer that it goes on from, and those that it writes.
+
+        Args:
+            segment: of a slot that is held.
+            ends: numbers of its rows, behind which it leaves a state; all its rows is one of them.
+            spares: buffers besides, for what may follow in a burst.
+            now: on Trio's clock.
+        """
+        record = self._records[segment.slot]
+        record.pass_on()
+        wanted = len(ends) + spares
+        while self._pool.num_free < self._lent + wanted:
+            self._give_up(now)
+        buffers = list(islice(self._pool.free, self._lent, self._lent + wanted))
+        self._lent += wanted
+        return replace(
+            segment,
+            state=record.states.get(segment.start),
+            next_states=tuple(zip(sorted(ends), buffers, strict=False)),
+            spare_states=tuple(buffers[len(ends) :]),
+        )
+
+    def _give_up(self, now: float) -> None:
+        """Drop the name of a snapshot: that whose loss costs least, its tokens since the one before it.
+
+        These weigh less the longer nobody wanted the sequence, as in `resident_value`.
+        """
+        grants = self._grants()
+
+        def cost(snapshot: tuple[SlotRecord, int, int]) -> tuple[bool, float, int]:
+            record, before, length = snapshot
+            is_lent = record.owner is None
+            idle = grants - record.last_used if is_lent else 0
+            return is_lent and record.held_until > now, (length - before) / (1 + idle), record.last_used
+
+        snapshots = [
+            (record, before, length)
+            for record in self._records
+            for before, length in pairwise([0, *sorted(record.states)])
+            if record.owner is None or length != len(record.tokens)
+        ]
+        record, _, length = min(snapshots, key=cost)
+        record.drop_states([length])
+
+    def check_integrity(self) -> None:
+        """Raise AssertionError if a name is counted that nobody has, or a sequence has no state to go on from."""
+        self._pool.check_integrity(buffer for record in self._records for buffer in record.states.values())
+        for record in self._records:
+            length = len(record.tokens)
+            assert all(0 < one <= length for one in record.states), f"slot {record.id}: {record.states} of {length}"
+            assert record.owner is None or not length or length in record.states, f"slot {record.id} has no state"
