@@ -48,6 +48,8 @@ class ServedModel:
         state_buffers: of its recurrent layers; 0 where it has none.
         positions: of the arena that all sequences share, as `KVCache.positions`; None for as many as all slots have at
             their longest.
+        state_buffers: for the states of recurrent layers, that steps may name; 0 where there are no such layers.
+        state_bytes: of one of them.
         open_objects: whether objects of an /api `format` may have properties that are not listed.
         position_bytes: of the KV of one of them; 0 where that is not known.
     """
@@ -66,6 +68,8 @@ class ServedModel:
     state_buffers: int = 0
     positions: int | None = None
     position_bytes: int = 0
+    state_buffers: int = 0
+    state_bytes: int = 0
     open_objects: bool = False
 
     def text(
