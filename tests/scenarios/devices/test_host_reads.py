@@ -139,7 +139,8 @@ def test_recurrences_stay_on_their_device_and_nothing_is_read_or_sent_for_them(d
     with fake_mps() as traffic:
         recurrences = prepare_all(MPS, dtype)
         traffic.clear()
-        assert all(recurrence() for recurrence in recurrences)
+        for recurrence in recurrences:
+            recurrence()
         assert traffic.read == traffic.sent == []
 
 

@@ -183,7 +183,8 @@ def recorded(
         seen |= recorder.seen
     recurrences = prepare_all(CPU, request.param)
     with torch.no_grad(), Recorder() as recorder:
-        assert all(recurrence() for recurrence in recurrences)
+        for recurrence in recurrences:
+            recurrence()
     seen |= recorder.seen
     return seen
 
