@@ -20,7 +20,6 @@ from actors.core.receipts import CancelReason, Receipt
 from actors.core.slots import SlotTable
 from actors.generating.assembly import Assembly
 from actors.generating.attended import attended
-from actors.generating.draft_length import MAX_DRAFTS
 from actors.generating.grammars import InlineGrammars, compiler_of
 from actors.generating.unread import Unread
 from actors.groups.request_groups import RequestGroups
@@ -55,11 +54,6 @@ if TYPE_CHECKING:
     from runtime.step.executor import Executor
 
 
-def least_state_buffers(config: EngineConfig) -> int:
-    """Return how many state buffers a model with recurrent layers needs: `ServedModel.state_buffers`."""
-    return least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or MAX_DRAFTS)
-
-
 def client_disconnect() -> CancelReason:
     """Return what a cancel from outside a request means, unless the opener knows better."""
     return CancelReason.DISCONNECT
@@ -80,7 +74,8 @@ class Engine:
         self.model = model
         self.config = config
         if model.state_buffers:
-            assert model.state_buffers >= least_state_buffers(config), f"{model.state_buffers} buffers for states"
+            least = least_buffers(config.slots, config.draft_tokens or 0)
+            assert model.state_buffers >= least, f"{model.state_buffers} buffers for states, and {least} are needed"
             assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
         table = SlotTable(
             config.slots,

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.config import EngineConfig
+from actors.core.places.state_pool import least_buffers
 from actors.engine import Engine, open_engine
 from actors.generating.grammars import ThreadedGrammars, compiler_of
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingOptions, sampling_defaults
+from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.loading.drafters import plan_drafter
@@ -76,6 +78,8 @@ async def open_loaded(
     if load.tensor_parallel > 1 and others is None:
         raise CheckpointError("tensor_parallel: a model that several processes compute is opened by `cede serve` alone")
     described, checkpoint = await trio.to_thread.run_sync(describe_model, load, name)
+    if checkpoint.config.is_hybrid:
+        tiers = _without_tiers(tiers)
     drafter = await trio.to_thread.run_sync(plan_drafter, load, checkpoint, described.tokenizer)
     identity = await trio.to_thread.run_sync(checkpoint.fingerprint)
     async with (
@@ -90,8 +94,8 @@ async def open_loaded(
         _open_cache(load, checkpoint, identity, executor.model.kv, tiers, cache, open_blocks) as prefix_cache,
         open_engine(
             executor,
-            _as_loaded(described, identity, executor.model.kv, sampling or _recommended(checkpoint)),
-            replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer),
+            _as_loaded(described, identity, executor.model, sampling or _recommended(checkpoint)),
+            _checked(replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer), executor.model),
             prefix_cache,
             ThreadedGrammars(compiler_of(described)),
         ) as engine,
@@ -126,8 +130,36 @@ def _recommended(checkpoint: Checkpoint) -> SamplingDefaults:
     return sampling_defaults(checkpoint.generation, SamplingOptions())
 
 
-def _as_loaded(described: ServedModel, identity: str, kv: KVCache, sampling: SamplingDefaults) -> ServedModel:
+def _without_tiers(tiers: TierOptions | None) -> TierOptions:
+    """Return options by which a model with recurrent layers keeps what it has in its slots alone.
+
+    Raises:
+        CheckpointError: a folder was asked for.
+    """
+    if tiers is not None and tiers.folder is not None:
+        raise CheckpointError(f"{tiers.folder}: the states of recurrent layers are not kept on disk yet")
+    return TierOptions(ram=0)
+
+
+def _checked(config: EngineConfig, model: Transformer) -> EngineConfig:
+    """Return it as it is.
+
+    Raises:
+        CheckpointError: there are not as many buffers as the states behind so many drafts take.
+    """
+    if model.buffers is not None and config.draft_tokens is not None:
+        least = least_buffers(config.slots, config.draft_tokens)
+        if model.buffers.count < least:
+            raise CheckpointError(
+                f"{config.draft_tokens} drafts of {counted(config.slots, 'slot')} take {least} buffers for states of"
+                f" {format_size(model.buffers.bytes_per_buffer)}, and --state-memory has room for {model.buffers.count}"
+            )
+    return config
+
+
+def _as_loaded(described: ServedModel, identity: str, model: Transformer, sampling: SamplingDefaults) -> ServedModel:
     """Return what is known of a model once it is loaded: its files' identity, and what its KV has room for."""
+    kv, states = model.kv, model.buffers
     return replace(
         described,
         facts=replace(described.facts, fingerprint=identity),
@@ -135,5 +167,7 @@ def _as_loaded(described: ServedModel, identity: str, kv: KVCache, sampling: Sam
         rings=kv.rings,
         positions=kv.positions,
         position_bytes=kv.bytes_per_position,
+        state_buffers=0 if states is None else states.count,
+        state_bytes=0 if states is None else states.bytes_per_buffer,
         sampling=sampling,
     )

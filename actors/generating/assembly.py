@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from actors.core.places.state_pool import most_drafts
 from actors.generating.constraint import Constraint
-from actors.generating.draft_length import Acceptance, DraftLength
+from actors.generating.draft_length import MAX_DRAFTS, Acceptance, DraftLength
 from actors.generating.drafting import Drafting, LookupSource, ModelSource
 from actors.generating.output import Output
 from actors.generating.request_log import RequestLog
@@ -92,10 +93,13 @@ class Assembly:
         if self._config.speculate is Proposer.OFF or not asked.speculate:
             return None
         lookup = self._config.speculate is Proposer.NGRAM
-        length = DraftLength(self._config.draft_tokens, prior=self._acceptance)
-        forced = DraftLength(self._config.draft_tokens, prior=self._forced_acceptance)
+        most = MAX_DRAFTS
+        if self._model.state_buffers:  # each draft's state has a buffer, until it is known how many are accepted
+            most = min(most, most_drafts(self._model.state_buffers, self._config.slots))
+        new_length = partial(DraftLength, self._config.draft_tokens, max_drafts=most)
+        length, forced = new_length(prior=self._acceptance), new_length(prior=self._forced_acceptance)
         if asked.prediction:
-            length = DraftLength(self._config.draft_tokens, prior=self._predicted_acceptance)
+            length = new_length(prior=self._predicted_acceptance)
             return Drafting(LookupSource(asked.prediction), length, self._costs.target, None, forced)
         source = LookupSource() if lookup else ModelSource()
         return Drafting(source, length, self._costs.target, None if lookup else self._costs.drafter, forced)

@@ -43,7 +43,7 @@ class Fit:
         """Tokens that each slot can have, as `load_model` would choose them; 0 where the model does not fit."""
         if self.free < self.takes.without_kv:
             return 0
-        budget = int((self.free - self.takes.weights) * KV_SHARE)
+        budget = int((self.free - self.takes.weights - self.takes.states) * KV_SHARE)
         tokens = self.takes.slot.longest_context(budget // self.slots)
         return self.own_context if tokens >= self.own_context else tokens // CONTEXT_STEP * CONTEXT_STEP
 

@@ -12,6 +12,8 @@ from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_bytes
+from runtime.kv.states import state_bytes
+from runtime.loading.state_buffers import count_state_buffers
 from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.plan import planned_bytes
@@ -106,12 +108,11 @@ def footprint(
     dtype: torch.dtype,
     tensors: Mapping[str, StoredTensor] | None = None,
     kernels: Kernels | None = None,
-    states: int = 0,
 ) -> Footprint:
     """Compute the footprint of the model that `options` describe, on `device` in `dtype`.
 
     `tensors` are the checkpoint's, which say what its files have in few bits; None where all is in full.
-    `kernels` will help on a CPU; None for none.  `states` are the bytes of all buffers for states.
+    `kernels` will help on a CPU; None for none.
     """
     shapes = weight_shapes(config)
     heads = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
@@ -123,7 +124,7 @@ def footprint(
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
         activations=STEP_ROWS * widths * dtype.itemsize + logits + _capped_scores(options, config),
-        states=states,
+        states=count_state_buffers(options, config, dtype) * state_bytes(config, dtype),
         slot=SlotMemory(config, dtype, drafter.per_token),
     )
 
@@ -155,14 +156,13 @@ def check_memory(
     dtype: torch.dtype,
     tensors: Mapping[str, StoredTensor] | None = None,
     kernels: Kernels | None = None,
-    states: int = 0,
 ) -> None:
     """Check that the weights fit the memory, and the KV of an explicit context; the arguments are `footprint`'s.
 
     Raises:
         CheckpointError: they do not; the message has the figures, and what would fit.
     """
-    takes = footprint(options, config, drafter, device, dtype, tensors, kernels, states)
+    takes = footprint(options, config, drafter, device, dtype, tensors, kernels)
     free = memory_limit(device)
     beside = free - takes.without_kv
     if beside < 0:

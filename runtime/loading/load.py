@@ -22,6 +22,7 @@ from runtime.loading.facts import facts_of
 from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
 from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
+from runtime.loading.state_buffers import count_state_buffers
 from runtime.loading.together import check_together, lead, on_one_device
 from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
@@ -107,7 +108,6 @@ def load_model(
     drafter: DrafterPlan | None = None,
     progress: Callable[[int, int], None] | None = None,
     others: OtherRanks | None = None,
-    state_buffers: int = 0,
 ) -> Transformer:
     """Load weights and allocate KV, on the calling thread; a drafter is loaded after it.
 
@@ -118,19 +118,14 @@ def load_model(
         progress: called with bytes done and in all, of the weights' files.
         others: the ranks that compute the model together with this one, `options.tensor_parallel` in all; None where
             that is 1.
-        state_buffers: for the states of recurrent layers; 0 where there are none.
 
     Raises:
-        CheckpointError: the weights are not the config's, memory does not hold them and the KV, kernels are missing, or
-            recurrent layers have no buffers.
+        CheckpointError: the weights are not the config's, memory does not hold them and the KV, or kernels are missing.
     """
     drafter = drafter or NoDrafter()
     config = checkpoint.config
-    if config.is_hybrid and not state_buffers:
-        raise CheckpointError(f"{config.architecture} has recurrent layers, which are not served yet")
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
-    states_take = state_buffers * state_bytes(config, dtype)
     takes = drafter.memory(device, dtype)
     check_together(options, config, device)
     on_device = on_one_device(config, options, device)
@@ -138,7 +133,7 @@ def load_model(
     _set_threads(options, weight_bytes(config, dtype))
     native = options.native if others is None else "off"
     few_rows = open_few_rows(native, config, device, dtype, deterministic=options.is_deterministic)
-    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors(), few_rows.kernels, states_take)
+    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors(), few_rows.kernels)
     share = WHOLE if others is None else others.share
     if others is not None:
         others.start(options, torch.get_num_threads())
@@ -146,7 +141,8 @@ def load_model(
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()
-    context, positions = _sizes(options, on_device, device, dtype, takes, states_take)
+    count = count_state_buffers(options, config, dtype)
+    context, positions = _sizes(options, on_device, device, dtype, takes, count * state_bytes(config, dtype))
     sizes: KVSizes = {
         "slots": options.slots,
         "context": context,
@@ -163,7 +159,7 @@ def load_model(
         kv, every_row = KVCache(config, **sizes), options.is_deterministic
         with deterministic_or_refused():
             kind = Transformer if device.type == "cpu" else AheadModel
-            buffers = StateBuffers(config, count=state_buffers, device=device, dtype=dtype) if state_buffers else None
+            buffers = StateBuffers(config, count=count, device=device, dtype=dtype) if count else None
             model = kind(config, weights, kv, states, *few_rows, deterministic=every_row, buffers=buffers)
     _log_loaded(model, weights, device, deterministic=options.is_deterministic)
     log_drafter(drafter.proposer, options.draft)

@@ -140,6 +140,15 @@ class LoadOptions:
             none=("auto",),
         ),
     ] = None
+    state_memory: Annotated[
+        int | None,
+        Option(
+            "Memory for snapshots of the states of recurrent layers, from which prompts go on, beside what running "
+            "sequences need; auto is room for eight a slot. Models without such layers take none.",
+            unit="bytes",
+            none=("auto",),
+        ),
+    ] = None
 
     @property
     def is_deterministic(self) -> bool:

@@ -28,6 +28,11 @@ def least_buffers(slots: int, drafts: int) -> int:
     return slots * (1 + max(1 + drafts, 1 + SPARE, MOST_OF_CHUNK))
 
 
+def most_drafts(buffers: int, slots: int) -> int:
+    """Return how many drafts each of so many sequences may verify at a time, with so many buffers."""
+    return buffers // slots - 2
+
+
 class StatePool:
     """Counts of names.  A buffer that nobody names is free, and only such a one may be written.
 

@@ -25,7 +25,7 @@ def causal_conv(rows: Tensor, weight: Tensor, bias: Tensor | None, before: Tenso
     taps = weight.float().t()
     count, past = rows.shape[-2], len(taps) - 1
     history = F.pad(rows, (0, 0, past, 0)) if before is None else torch.cat([before, rows], -2)
-    out = taps.new_zeros(()) if bias is None else bias.float()
+    out = torch.zeros((), device=rows.device) if bias is None else bias.float()
     for i, tap in enumerate(taps):
         out = torch.addcmul(out, history[..., i : i + count, :].float(), tap)
     return out.to(rows.dtype), history

@@ -1,7 +1,7 @@
 """The state-space model of Mamba 2 (Transformers are SSMs, arXiv 2405.21060).
 
-A head's state is a matrix S, `[head_dim, state]`.  At each row it decays, takes the row up in the direction of B, and is
-read in that of C:
+A head's state is a matrix S, `[head_dim, state]`.  At each row it decays, takes the row up in the direction of B, and
+is read in that of C:
 
     S = exp(dt * A) * S + (dt * x)^T B
     out = C S^T + D * x

@@ -1,1 +1,1 @@
-"""Unit tests of `runtime.nn`, module by module."""
+"""Unit tests of `runtime.nn.recurrent`, module by module."""
