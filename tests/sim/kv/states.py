@@ -78,10 +78,11 @@ class StateWatch(Observer):
                 self._violated(f"I38: a step reads buffer {segment.state}, and writes it")
             if [end for end, _ in segment.next_states][-1:] != [len(segment.token_ids)]:
                 self._violated(f"I38: the last rows of slot {segment.slot} leave no state")
-            own = set() if self._is_first else set(self._table.slot(segment.slot).states.values())
+            writes = {buffer for _, buffer in segment.next_states}
             for place in self._table.places:
-                if named := written.keys() & (set(place.states.values()) - own):
-                    self._violated(f"I38: a step writes {named}, which slot {place.id} names")
+                named = writes.intersection(place.states.values())
+                if named and (self._is_first or place.id != segment.slot):
+                    self._violated(f"I38: a step over slot {segment.slot} writes {named}, which slot {place.id} names")
         self._is_first = False
 
     def _check_named(self) -> None:
