@@ -74,7 +74,7 @@ class Engine:
         self.model = model
         self.config = config
         if model.state_buffers:
-            least = least_buffers(config.slots, config.draft_tokens or 0)
+            least = least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or 0)
             assert model.state_buffers >= least, f"{model.state_buffers} buffers for states, and {least} are needed"
             assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
         table = SlotTable(

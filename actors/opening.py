@@ -24,6 +24,7 @@ from runtime.errors import CheckpointError
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, describe_model, load_model
+from runtime.loading.served import Proposer
 from runtime.step.thread_executor import open_thread_executor
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _checked(config: EngineConfig, model: Transformer) -> EngineConfig:
     Raises:
         CheckpointError: there are not as many buffers as the states behind so many drafts take.
     """
-    if model.buffers is not None and config.draft_tokens is not None:
+    if model.buffers is not None and config.draft_tokens is not None and config.speculate is not Proposer.OFF:
         least = least_buffers(config.slots, config.draft_tokens)
         if model.buffers.count < least:
             raise CheckpointError(

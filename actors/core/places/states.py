@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from runtime.kv.blocks import BLOCK_TOKENS
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from actors.core.places.record import SlotRecord
     from actors.core.places.state_pool import StatePool
@@ -63,26 +66,28 @@ class States:
         )
 
     def _give_up(self, now: float) -> None:
-        """Drop the name of a snapshot: that whose loss costs least, its tokens since the one before it.
+        """Drop the name of the snapshot whose loss costs least: the tokens that somebody may have to compute again.
 
         These weigh less the longer nobody wanted the sequence, as in `resident_value`.
         """
         grants = self._grants()
 
-        def cost(snapshot: tuple[SlotRecord, int, int]) -> tuple[bool, float, int]:
-            record, before, length = snapshot
+        def cost(snapshot: tuple[SlotRecord, int]) -> tuple[bool, float, int]:
+            record, length = snapshot
             is_lent = record.owner is None
             idle = grants - record.last_used if is_lent else 0
-            return is_lent and record.held_until > now, (length - before) / (1 + idle), record.last_used
+            loss = expected_loss(sorted(record.states), length)
+            return is_lent and record.held_until > now, loss / (1 + idle), record.last_used
 
-        snapshots = [
-            (record, before, length)
-            for record in self._records
-            for before, length in pairwise([0, *sorted(record.states)])
-            if record.owner is None or length != len(record.tokens)
-        ]
-        record, _, length = min(snapshots, key=cost)
+        record, length = min(self._snapshots(), key=cost)
         record.drop_states([length])
+
+    def _snapshots(self) -> Iterator[tuple[SlotRecord, int]]:
+        """Yield the states that no running sequence goes on from: places, and lengths."""
+        for record in self._records:
+            for length in record.states:
+                if record.owner is None or length != len(record.tokens):
+                    yield record, length
 
     def check_integrity(self) -> None:
         """Raise AssertionError if a name is counted that nobody has, or a sequence has no state to go on from."""
@@ -91,3 +96,22 @@ class States:
             length = len(record.tokens)
             assert all(0 < one <= length for one in record.states), f"slot {record.id}: {record.states} of {length}"
             assert record.owner is None or not length or length in record.states, f"slot {record.id} has no state"
+
+
+def expected_loss(lengths: Sequence[int], length: int) -> float:
+    """Return how many tokens the loss of a state is expected to cost, by those that the same sequence has.
+
+    A prompt that goes on from here is one that leaves the sequence between this state and the next.  Most leave it near
+    its end, where a thought is dropped or a message edited: how likely a place is, falls with its distance from there.
+    So those that are kept lie the farther apart the farther they are from the end.
+
+    Args:
+        lengths: of all states of the sequence, in ascending order.
+        length: of these, that of the one that would be lost.
+    """
+    place, end = lengths.index(length), lengths[-1]
+    before = lengths[place - 1] if place else 0
+    if length == end:
+        return length - before
+    following = lengths[place + 1]
+    return (length - before) * math.log1p((following - length) / (end - following + BLOCK_TOKENS))
