@@ -68,6 +68,26 @@ def _text_name(name: str) -> str:
     return name
 
 
+def renamed(names: Mapping[str, str]) -> Rule:
+    """Return a rule that gives parts of names, between dots, the names that layers ask for."""
+
+    def rename(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+        return {_with_parts(name, names): stored for name, stored in tensors.items()}
+
+    return rename
+
+
+def _with_parts(name: str, names: Mapping[str, str]) -> str:
+    """Replace parts of a dotted name.
+
+    >>> _with_parts("model.layers.0.feed_forward.w1.weight", {"feed_forward.w1": "mlp.gate_proj"})
+    'model.layers.0.mlp.gate_proj.weight'
+    """
+    for part, canonical in names.items():
+        name = f".{name}.".replace(f".{part}.", f".{canonical}.")[1:-1]
+    return name
+
+
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `qkv_proj` into its three parts."""
     query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim

@@ -1,4 +1,4 @@
-"""One decoder layer: attention and MLP, each between its norms, each added to the hidden states."""
+"""One decoder layer: attention, or what takes its place, and MLP, each between its norms, each added to the states."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
+from runtime.nn.layers.short_conv import ShortConv
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
@@ -29,7 +30,7 @@ class DecoderLayer:
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
         norms = config.norms
         self.before_attention = read_norm(source, norms.before_attention, config)
-        self.attention = _attention(source.under("self_attn"), config, index)
+        self.attention = _attention(source, config, index)
         self.after_attention = read_norm(source, norms.after_attention, config)
         self.before_mlp = read_norm(source, norms.before_mlp, config)
         self.mlp = _mlp(source.under("mlp"), config, index)
@@ -52,8 +53,12 @@ class DecoderLayer:
         hidden.add_(self.after_mlp(batch.whole(self.mlp(normed))), alpha=scale)
 
 
-def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention:
-    return (SelfAttention if config.latent is None else LatentAttention)(source, config, index)
+def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention | ShortConv:
+    recurrent = config.recurrent[index]
+    if recurrent is not None:
+        return ShortConv(source, recurrent, config.hidden_size, index)
+    kind = SelfAttention if config.latent is None else LatentAttention
+    return kind(source.under("self_attn"), config, index)
 
 
 def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:

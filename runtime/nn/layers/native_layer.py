@@ -258,7 +258,7 @@ def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dt
     """Return attention and MLP of a layer that has nothing which the kernels do not.  Raises NotInKernels."""
     attention, mlp, norms, rope = layer.attention, layer.mlp, config.norms, config.ropes[index]
     if not isinstance(attention, SelfAttention) or not isinstance(mlp, GatedMlp):
-        raise NotInKernels("latent attention, or experts")
+        raise NotInKernels("latent attention, recurrence, or experts")
     if norms.parallel:
         raise NotInKernels("attention and MLP side by side")
     if not isinstance(attention.query_key_norm, HeadNorm | None):
