@@ -38,9 +38,11 @@ if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint
     from runtime.devices.parallel.kv import KVSizes
     from runtime.loading.drafters import DrafterPlan
+    from runtime.loading.few_rows import FewRows
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
+    from runtime.nn.model import HiddenStates
     from runtime.nn.weights import Weights
 
 logger = logging.getLogger("cede.model")
@@ -141,29 +143,35 @@ def load_model(
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()
-    count = count_state_buffers(options, config, dtype)
-    context, positions = _sizes(options, on_device, device, dtype, takes, count * state_bytes(config, dtype))
-    sizes: KVSizes = {
-        "slots": options.slots,
-        "context": context,
-        "positions": positions,
-        "device": device,
-        "dtype": dtype,
-        "rings": plan_rings(config.window, context),
-    }
-    states = drafter.states(positions, device, dtype)
+    state_buffers = count_state_buffers(options, config, dtype)
+    sizes = _sizes(options, on_device, device, dtype, takes, state_buffers * state_bytes(config, dtype))
+    states = drafter.states(sizes["positions"], device, dtype)
     model: Transformer
     if others is not None:
         model = lead(config, weights, sizes, states, others)
     else:
-        kv, every_row = KVCache(config, **sizes), options.is_deterministic
-        with deterministic_or_refused():
-            kind = Transformer if device.type == "cpu" else AheadModel
-            buffers = StateBuffers(config, count=count, device=device, dtype=dtype) if count else None
-            model = kind(config, weights, kv, states, *few_rows, deterministic=every_row, buffers=buffers)
+        model = _alone(config, weights, sizes, states, few_rows, options.is_deterministic, state_buffers)
     _log_loaded(model, weights, device, deterministic=options.is_deterministic)
     log_drafter(drafter.proposer, options.draft)
     return model
+
+
+def _alone(
+    config: ModelConfig,
+    weights: Weights,
+    sizes: KVSizes,
+    states: HiddenStates | None,
+    few_rows: FewRows,
+    is_deterministic: bool,
+    state_buffers: int,
+) -> Transformer:
+    """Make a model that one process computes; the arguments are those of `load_model`, and what it has made of them."""
+    device, dtype = sizes["device"], sizes["dtype"]
+    kind = Transformer if device.type == "cpu" else AheadModel
+    buffers = StateBuffers(config, count=state_buffers, device=device, dtype=dtype) if state_buffers else None
+    kv = KVCache(config, **sizes)
+    with deterministic_or_refused():
+        return kind(config, weights, kv, states, *few_rows, deterministic=is_deterministic, buffers=buffers)
 
 
 def _log_loaded(model: Transformer, weights: Weights, device: torch.device, *, deterministic: bool) -> None:
@@ -218,12 +226,21 @@ def _sizes(
     dtype: torch.dtype,
     drafter: DrafterMemory,
     states: int,
-) -> tuple[int, int]:
-    """Return the most tokens of one sequence, and of all together; `states` are the bytes of all buffers for states."""
+) -> KVSizes:
+    """Return the sizes of the KV; `states` are the bytes of all buffers for states."""
     if options.kv_memory is not None:
-        return arena_sizes(options, SlotMemory(config, dtype, drafter.per_token))
-    context = options.context or _affordable_context(config, options.slots, device, dtype, drafter, states)
-    return context, options.slots * context
+        context, positions = arena_sizes(options, SlotMemory(config, dtype, drafter.per_token))
+    else:
+        context = options.context or _affordable_context(config, options.slots, device, dtype, drafter, states)
+        positions = options.slots * context
+    return {
+        "slots": options.slots,
+        "context": context,
+        "positions": positions,
+        "device": device,
+        "dtype": dtype,
+        "rings": plan_rings(config.window, context),
+    }
 
 
 def _affordable_context(

@@ -17,9 +17,9 @@ _lfm2 = partial(
     model_class=Lfm2ForCausalLM,
     config_class=Lfm2Config,
     embedding=0.1,
-    num_hidden_layers=4,
     block_multiple_of=32,
-    layer_types=["conv", "full_attention", "conv", "full_attention"],
+    block_ffn_dim_multiplier=1.5,
+    layer_types=["conv", "full_attention", "conv"],
 )
 
 HYBRID_FAMILIES: dict[str, Callable[..., None]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from actors.config import EngineConfig
@@ -61,11 +61,12 @@ async def open_family(
     plan = plan_drafter(load, checkpoint, served.tokenizer)
     target = load_model(load, checkpoint, plan)
     executor = InlineExecutor(target, plan.load(target))
-    tiers = TierOptions(ram=64 * MIB, folder=disk)
+    tiers = TierOptions(ram=0 if checkpoint.config.is_hybrid else 64 * MIB, folder=disk)
     config = EngineConfig(
         slots, 8, chunk_tokens=chunk, speculate=speculate, draft_tokens=3, burst_seconds=burst_seconds
     )
     identity = checkpoint.fingerprint()
+    served = replace(served, state_buffers=0 if target.buffers is None else target.buffers.count)
     async with (
         open_prefix_cache(tiers, CacheConfig(audit_share=audit_share), checkpoint, identity, target.kv) as cache,
         open_engine(executor, served, config, cache) as engine,
@@ -96,10 +97,13 @@ async def ask(
     *,
     hang_up_after: int | None = None,
     sampling: SamplingParams = GREEDY,
+    prediction: Sequence[int] = (),
 ) -> Answer:
     """Ask for a text of so many tokens, greedy unless `sampling` is given; hang up after some of them, if told so."""
     answer = Answer()
-    request = GenerationRequest(name, (tuple(prompt),), sampling, max_tokens=tokens, ignore_eos=True)
+    request = GenerationRequest(
+        name, (tuple(prompt),), sampling, max_tokens=tokens, ignore_eos=True, prediction=tuple(prediction)
+    )
     async with engine.open_request(request) as events:
         async for event in events:
             assert not isinstance(event, Failed), event.error

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.config import EngineConfig
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
+from runtime.loading import load as loading
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.loading.state_buffers import PER_SLOT, SNAPSHOTS
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE
 from web.serving.server import ServerOptions, run_server
@@ -69,6 +73,21 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
     options = ServerOptions(load, "test", EngineConfig(load.slots))
     with pytest.raises(CheckpointError, match="has changed"):
         await run_server(options, [], announce=lambda url: pytest.fail(url))
+
+
+def test_recurrent_layers_have_buffers_for_their_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAMILIES["lfm2"](tmp_path)
+    checkpoint = open_checkpoint(tmp_path)
+    options = LoadOptions(tmp_path, slots=2, device="cpu", dtype="float32")
+    model = load_model(options, checkpoint)
+    assert model.buffers is not None
+    assert model.buffers.count == 2 * (PER_SLOT + SNAPSHOTS)
+    nbytes = model.buffers.bytes_per_buffer
+    few = load_model(replace(options, state_memory=3 * nbytes + 1), checkpoint)
+    assert few.buffers is not None
+    assert few.buffers.count == 2 * PER_SLOT + 3
+    monkeypatch.setattr(loading, "free_memory", lambda device: 10**6)
+    assert model.context == 256 > load_model(replace(options, state_memory=900 * nbytes), checkpoint).context
 
 
 def test_loading_does_not_import_pytorchs_compiler() -> None:
