@@ -53,6 +53,7 @@ class ModelConfig:
         window: per layer, how many positions each one sees, itself included; None means all before it.
         experts: per layer, the experts that take the place of its MLP; None where it has one.
         qk_norm: how query and key heads are normalised; None where they are not.
+        qk_norm_rotated: whether that is done after they were rotated, and not before.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
         mlp_bias: that of the MLP's three projections.
@@ -91,6 +92,7 @@ class ModelConfig:
     bos_token_id: int | None
     dtype: str | None
     latent: LatentConfig | None = None
+    qk_norm_rotated: bool = False
     ranks: int = 1
 
     @property
@@ -132,8 +134,9 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         CheckpointError: it asks for what cede does not compute.
     """
     architecture = _architecture(config)
-    family = FAMILIES[architecture]
-    settings: Settings = {**DEFAULTS, **family.defaults, **config, **_text_config(family, config)}
+    text = _text_config(FAMILIES[architecture], config)
+    family = _text_family(FAMILIES[architecture], text)
+    settings: Settings = {**DEFAULTS, **family.defaults, **config, **text}
     _refuse_unsupported(settings)
 
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
@@ -173,6 +176,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         bos_token_id=_token_id(settings, "bos_token_id"),
         dtype=_dtype(settings),
         latent=latent,
+        qk_norm_rotated=family.qk_norm_rotated,
     )
 
 
@@ -199,6 +203,18 @@ def _text_config(family: Family, config: Settings) -> Settings:
     if not isinstance(given, Mapping):
         raise invalid(family.text_config, given, "is not an object")
     return given
+
+
+def _text_family(family: Family, text: Settings) -> Family:
+    """Return the family of the text model, which may be one of several."""
+    if not family.text_families:
+        return family
+    named = text.get("model_type", family.text_families[0])
+    if named not in family.text_families:
+        raise invalid(
+            f"{family.text_config}.model_type", named, f"is not supported; these are: {', '.join(family.text_families)}"
+        )
+    return next(each for each in FAMILIES.values() if each.model_type == named)
 
 
 def _refuse_unsupported(settings: Settings) -> None:

@@ -68,6 +68,15 @@ def _text_name(name: str) -> str:
     return name
 
 
+def renamed(modules: Mapping[str, str]) -> Rule:
+    """Return a rule that gives modules of these names others."""
+
+    def rename(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+        return {".".join(modules.get(part, part) for part in name.split(".")): tensors[name] for name in tensors}
+
+    return rename
+
+
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `qkv_proj` into its three parts."""
     query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim

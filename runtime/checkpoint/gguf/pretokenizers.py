@@ -95,6 +95,7 @@ _SINGLE_DIGITS = PreTokenizer(single_digits=True, gpt2_words=True)
 _LLAMA3 = PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True, adds_bos=True)
 _CL100K = PreTokenizer((_words(r"\p{N}{1,3}"),))
 _QWEN = PreTokenizer((_words(r"\p{N}"),), composes=True)
+_DEEPSEEK3 = PreTokenizer((r"\p{N}{1,3}", _CHINESE_JAPANESE, _LETTERS_AND_MARKS))
 
 PRE_TOKENIZERS = {
     "chatglm-bpe": _CL100K,
@@ -105,10 +106,11 @@ PRE_TOKENIZERS = {
         (r"[\r\n]", rf"\s?[{_CASED}]+", rf"\s?[{_MARKS}]+", r"\s+$", _EAST_ASIAN), single_digits=True
     ),
     "deepseek-r1-qwen": _QWEN,
-    "deepseek-v3": PreTokenizer((r"\p{N}{1,3}", _CHINESE_JAPANESE, _LETTERS_AND_MARKS)),
+    "deepseek-v3": _DEEPSEEK3,
     "glm4": PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True),
     "gpt-2": PreTokenizer(gpt2_words=True),
     "gpt-4o": PreTokenizer((_cased_words(r"\p{N}{1,3}", after=f"{_CONTRACTIONS}?"),)),  # gpt-oss and Phi-4-mini
+    "hunyuan-dense": _DEEPSEEK3,
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,
     "llama3": _LLAMA3,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
+    *("ministral3", "hunyuan"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
@@ -86,6 +87,8 @@ _CONVERSIONS = {
     "Glm4ForCausalLM": _Conversion(MODEL_ARCH.GLM4),
     "CohereForCausalLM": _Conversion(MODEL_ARCH.COMMAND_R),
     "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
+    "Ministral3ForCausalLM": _Conversion(MODEL_ARCH.MISTRAL3, permuted=True),
+    "HunYuanDenseV1ForCausalLM": _Conversion(MODEL_ARCH.HUNYUAN_DENSE),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
 }
 
@@ -199,11 +202,11 @@ def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
 
 def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     rope = _rope(config)
-    writer.add_rope_freq_base(rope["rope_theta"])
     if "sliding_attention" in config.rope_parameters:
         writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
     latent_dim = getattr(config, "qk_rope_head_dim", None)
     head_dim = latent_dim or getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1.0) ** (head_dim / (head_dim - 2)))
     writer.add_rope_dimension_count(int(head_dim * (rope.get("partial_rotary_factor") or 1)))
     if rope["rope_type"] == "longrope":
         stretch = config.max_position_embeddings / config.original_max_position_embeddings
@@ -218,6 +221,9 @@ def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if "llama_4_scaling_beta" in rope:
+        writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+        writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
 
 
 def _rope(config: Any) -> dict[str, Any]:  # noqa: ANN401

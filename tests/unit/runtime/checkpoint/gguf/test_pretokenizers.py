@@ -73,6 +73,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "glm4": (CL100K, None),
     "gpt-2": of_class(GPT2Tokenizer),
     "gpt-4o": (sequence(O200K_WORD % (CONTRACTION, CONTRACTION) + r"\p{N}{1,3}" + O200K_REST), None),
+    "hunyuan-dense": (sequence(*DEEPSEEK_V3), None),
     "llama-bpe": (CL100K, None),
     "llama-v3": (CL100K, None),
     "llama3": (CL100K, None),
