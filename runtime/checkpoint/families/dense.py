@@ -22,7 +22,7 @@ _GLM = Family(
     "glm",
     qkv_bias="attention_bias",
     partial_rotary=True,
-    layout=(split_gate_up, deinterleave),
+    layout=(split_qkv, split_gate_up, deinterleave),
     defaults={
         "num_key_value_heads": 2,
         "head_dim": 128,

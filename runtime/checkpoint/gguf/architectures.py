@@ -208,6 +208,25 @@ ARCHITECTURES = {
         {**_LLAMA, **_QK_NORM},
         attention_bias="attention_bias",
     ),
+    "ernie4_5": Architecture("Ernie4_5ForCausalLM", "ernie4_5", _LLAMA, attention_bias="use_bias", mlp_bias="use_bias"),
+    "seed_oss": Architecture(
+        "SeedOssForCausalLM",
+        "seed_oss",
+        {**_ATTENTION, **_MLP, "attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"},
+        attention_bias="attention_bias",
+    ),
+    # GLM-4 of 2024: queries, keys and values are one matrix in files of the first conversion.
+    "chatglm": Architecture(
+        "GlmForCausalLM",
+        "glm",
+        {
+            **_ATTENTION,
+            **_NORMS,
+            "attn_qkv": "self_attn.qkv_proj",
+            "ffn_up": "mlp.gate_up_proj",
+            "ffn_down": "mlp.down_proj",
+        },
+    ),
     # Which layers do not rotate, every fourth, stands in no key.
     "smollm3": Architecture(
         "SmolLM3ForCausalLM",

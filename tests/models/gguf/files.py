@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
-    *("ministral3", "hunyuan"),
+    *("ministral3", "hunyuan", "ernie", "glm"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
@@ -47,6 +47,7 @@ _CHANGED: dict[str, dict[str, Any]] = {
     "deepseek3": {"attention_bias": False},
     "gpt-oss-plain-rope": {"swiglu_limit": 7.0},
     "qwen3-moe": {"mlp_only_layers": []},
+    "seed-oss": {"attention_out_bias": False},
 }
 
 GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
@@ -65,6 +66,7 @@ class _Conversion:
     arch: MODEL_ARCH
     permuted: bool = False
     added_to_norms: float = 0.0
+    joined: bool = False  # queries, keys and values
 
 
 _CONVERSIONS = {
@@ -89,6 +91,9 @@ _CONVERSIONS = {
     "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
     "Ministral3ForCausalLM": _Conversion(MODEL_ARCH.MISTRAL3, permuted=True),
     "HunYuanDenseV1ForCausalLM": _Conversion(MODEL_ARCH.HUNYUAN_DENSE),
+    "Ernie4_5ForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5),
+    "SeedOssForCausalLM": _Conversion(MODEL_ARCH.SEED_OSS),
+    "GlmForCausalLM": _Conversion(MODEL_ARCH.CHATGLM, joined=True),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
 }
 
@@ -252,6 +257,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     if conversion.arch == MODEL_ARCH.DEEPSEEK2:
         tensors = _cut_latent(tensors, config)
+    if conversion.joined:
+        tensors = _joined(tensors)
     for name, tensor in _with_stacks(tensors).items():
         if conversion.permuted and ".q_proj." in name:
             tensor = _permuted(tensor, config.num_attention_heads)
@@ -281,6 +288,19 @@ def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  
         else:
             cut[name.replace("e_score_correction_bias", "e_score_correction.bias")] = tensor
     return cut
+
+
+def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Put queries, keys and values into one matrix."""
+    joined: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        module, kind, part = name.rpartition("_proj.")
+        if module.endswith(".self_attn.q"):
+            parts = [tensors[f"{module[:-1]}{each}{kind}{part}"] for each in "qkv"]
+            joined[f"{module[:-1]}qkv{kind}{part}"] = torch.cat(parts)
+        elif not module.endswith((".self_attn.k", ".self_attn.v")):
+            joined[name] = tensor
+    return joined
 
 
 def _with_stacks(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
