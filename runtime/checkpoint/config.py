@@ -17,6 +17,7 @@ from runtime.checkpoint.families.layer_kinds import layer_types, windows
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
 from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number
+from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -188,7 +189,8 @@ def _architecture(config: Settings) -> str:
         if not named:
             raise invalid("model_type", model_type, "is unknown and no 'architectures' is given")
     if not isinstance(named, list) or len(named) != 1 or str(named[0]) not in FAMILIES:
-        raise invalid("architectures", named, f"is not supported; these are: {', '.join(FAMILIES)}")
+        name = str(named[0]) if isinstance(named, list) else str(named)
+        raise invalid("architectures", named, not_among(name, FAMILIES))
     architecture = str(named[0])
     if model_type is not None and model_type != FAMILIES[architecture].model_type:
         raise invalid("model_type", model_type, f"does not go with the architecture {architecture}")

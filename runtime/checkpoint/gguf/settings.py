@@ -10,6 +10,7 @@ from runtime.checkpoint.gguf import deepseek, rope
 from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, Architecture
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
 from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
+from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def find_architecture(file: GgufFile) -> Architecture:
         raise file.metadata.invalid("general.type", f"is {kind!r}; the file holds a part that belongs to a model")
     name = file.architecture
     if name not in ARCHITECTURES:
-        raise file.metadata.invalid(
-            "general.architecture", f"{name!r} is not supported; these are: {', '.join(ARCHITECTURES)}"
-        )
+        raise file.metadata.invalid("general.architecture", f"{name!r} {not_among(name, ARCHITECTURES)}")
     architecture = ARCHITECTURES[name]
     for key, variant in architecture.variants.items():
         if file.metadata.find(f"{name}.{key}", int) not in (None, 0):
