@@ -17,6 +17,7 @@ from runtime.checkpoint.families.layer_kinds import layer_types, windows
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
 from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number
+from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class ModelConfig:
         recurrent: per layer, what stands in the place of attention and stores a state; None where that is attention.
         experts: per layer, the experts that take the place of its MLP; None where it has one.
         qk_norm: how query and key heads are normalised; None where they are not.
+        qk_norm_rotated: whether that is done after they were rotated, and not before.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
         mlp_bias: that of the MLP's three projections.
@@ -94,6 +96,7 @@ class ModelConfig:
     bos_token_id: int | None
     dtype: str | None
     latent: LatentConfig | None = None
+    qk_norm_rotated: bool = False
     ranks: int = 1
 
     @property
@@ -150,8 +153,9 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         CheckpointError: it asks for what cede does not compute.
     """
     architecture = _architecture(config)
-    family = FAMILIES[architecture]
-    settings = {**DEFAULTS, **family.defaults, **config, **_text_config(family, config)}
+    text = _text_config(FAMILIES[architecture], config)
+    family = _text_family(FAMILIES[architecture], text)
+    settings = {**DEFAULTS, **family.defaults, **config, **text}
     settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
     _refuse_unsupported(settings)
 
@@ -193,6 +197,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         bos_token_id=_token_id(settings, "bos_token_id"),
         dtype=_dtype(settings),
         latent=latent,
+        qk_norm_rotated=family.qk_norm_rotated,
     )
 
 
@@ -204,7 +209,8 @@ def _architecture(config: Settings) -> str:
         if not named:
             raise invalid("model_type", model_type, "is unknown and no 'architectures' is given")
     if not isinstance(named, list) or len(named) != 1 or str(named[0]) not in FAMILIES:
-        raise invalid("architectures", named, f"is not supported; these are: {', '.join(FAMILIES)}")
+        name = str(named[0]) if isinstance(named, list) else str(named)
+        raise invalid("architectures", named, not_among(name, FAMILIES))
     architecture = str(named[0])
     if model_type is not None and model_type != FAMILIES[architecture].model_type:
         raise invalid("model_type", model_type, f"does not go with the architecture {architecture}")
@@ -219,6 +225,18 @@ def _text_config(family: Family, config: Settings) -> Settings:
     if not isinstance(given, Mapping):
         raise invalid(family.text_config, given, "is not an object")
     return given
+
+
+def _text_family(family: Family, text: Settings) -> Family:
+    """Return the family of the text model, which may be one of several."""
+    if not family.text_families:
+        return family
+    named = text.get("model_type", family.text_families[0])
+    if named not in family.text_families:
+        raise invalid(
+            f"{family.text_config}.model_type", named, f"is not supported; these are: {', '.join(family.text_families)}"
+        )
+    return next(each for each in FAMILIES.values() if each.model_type == named)
 
 
 def _refuse_unsupported(settings: Settings) -> None:

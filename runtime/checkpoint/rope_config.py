@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-RopeKind = Literal["default", "linear", "llama3", "yarn", "longrope"]
+RopeKind = Literal["default", "linear", "llama3", "yarn", "longrope", "ntk_alpha"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class RopeConfig:
         original_context: the length that the model was trained at, in tokens.
         low_freq_factor: llama3's, as the next.
         high_freq_factor: see `runtime.nn.layers.rope`.
+        alpha: ntk_alpha's, by which theta grows.
         beta_fast: YaRN's, as the next two.
         beta_slow: see `runtime.nn.layers.rope`.
         truncate: whether the ends of the ramp are rounded to whole dimensions.
@@ -38,6 +39,7 @@ class RopeConfig:
     original_context: int = 0
     low_freq_factor: float = 1.0
     high_freq_factor: float = 4.0
+    alpha: float = 1.0
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     truncate: bool = True

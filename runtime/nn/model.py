@@ -17,7 +17,7 @@ from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
-from runtime.nn.layers.rope import rope_tables
+from runtime.nn.layers.rope import query_scales, rope_tables
 from runtime.nn.matrices.native import native_head
 from runtime.nn.native_draws import NativeDraws
 from runtime.nn.native_stack import native_stacks
@@ -138,6 +138,8 @@ class Transformer:
         self._device = weights.embedding.device
         self._dtype = weights.embedding.dtype
         self._ropes = [rope_tables(rope, kv.context, self._device, self._dtype) for rope in config.distinct_ropes]
+        scale = config.scales.query
+        self._query_scales = None if scale is None else query_scales(scale, kv.context, self._device, self._dtype)
         # Rounded as transformers rounds it: Gemma was trained with the square root of its size in bfloat16.
         self._embedding_scale = torch.tensor(config.scales.embedding, dtype=self._dtype).item()
         self._layers: Sequence[AnyLayer] = weights.layers
@@ -199,6 +201,7 @@ class Transformer:
             rotations=[
                 (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
             ],
+            query_scale=None if self._query_scales is None else self._query_scales[positions.tensor],
             masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
             buffers=self.buffers,
             single=singly.sent() if singly else None,
@@ -225,6 +228,7 @@ class Transformer:
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
+        batch.query_scale = None if batch.query_scale is None else batch.query_scale[rows]
         batch.recorded = 0  # the rows lie elsewhere now
 
     def run_layer(self, batch: Batch, index: int) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import all_sliding, full_at_intervals, sliding_rotate
-from runtime.checkpoint.families.layout import deinterleave, split_gate_up, split_qkv
+from runtime.checkpoint.families.layout import deinterleave, renamed, split_gate_up, split_qkv
 from runtime.checkpoint.families.norms import COHERE, GLM4, OLMO2
 from runtime.checkpoint.families.scales import cohere_scales, granite_scales
 
@@ -22,7 +22,7 @@ _GLM = Family(
     "glm",
     qkv_bias="attention_bias",
     partial_rotary=True,
-    layout=(split_gate_up, deinterleave),
+    layout=(split_qkv, split_gate_up, deinterleave),
     defaults={
         "num_key_value_heads": 2,
         "head_dim": 128,
@@ -127,6 +127,17 @@ DENSE_FAMILIES: dict[str, Family] = {
             "bos_token_id": 0,
             "eos_token_id": 2,
         },
+    ),
+    "HunYuanDenseV1ForCausalLM": Family(
+        "hunyuan_v1_dense",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        qk_norm="shared",
+        qk_norm_if="use_qk_norm",
+        qk_norm_rotated=True,
+        rope_names={"dynamic": "ntk_alpha"},
+        layout=(renamed({"query_layernorm": "q_norm", "key_layernorm": "k_norm"}),),
+        defaults={"rms_norm_eps": 1e-5, "use_qk_norm": True, "bos_token_id": 1, "eos_token_id": 2},
     ),
     "GlmForCausalLM": _GLM,
     "Glm4ForCausalLM": replace(_GLM, model_type="glm4", norms=GLM4),

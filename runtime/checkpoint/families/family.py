@@ -39,6 +39,7 @@ class Family:
         norms: which there are, and where.
         qk_norm: how query and key heads are normalised; None where they are not.
         qk_norm_if: whether they are at all.
+        qk_norm_rotated: they are normalised after they were rotated, and not before.
         activation_key: the key that names the MLP's activation.
         activation_names: other names of activations in the family's files.
         scales: tells what is scaled, from the settings and the size of a head.
@@ -59,6 +60,8 @@ class Family:
         layout: rules that give the tensors of the family's files their canonical names and order, one after the other.
         aliases: other names of keys in the family's files, which go before these.
         text_config: the key under which the text model's settings are; None where they are those of the whole.
+        text_families: the families that this model may be of, by their `model_type`, the first where the file does not
+            say; none where it is of this one.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
@@ -70,6 +73,7 @@ class Family:
     norms: Norms = LLAMA
     qk_norm: QkNorm | None = None
     qk_norm_if: bool | str = True
+    qk_norm_rotated: bool = False
     activation_key: str = "hidden_act"
     activation_names: Mapping[str, Activation] = field(default_factory=dict)
     scales: Callable[[Settings, int], Scales] = llama_scales
@@ -87,5 +91,6 @@ class Family:
     layout: tuple[Rule, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     text_config: str | None = None
+    text_families: tuple[str, ...] = ()
     defaults: Settings = field(default_factory=dict)
     mtp: MtpLayout | None = None

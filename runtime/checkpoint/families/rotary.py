@@ -17,6 +17,7 @@ _ORIGINAL = "original_max_position_embeddings"
 # The numbers that each kind requires; YaRN's and LongRoPE's have rules of their own.
 _REQUIRED: dict[RopeKind, tuple[str, ...]] = {
     "linear": ("factor",),
+    "ntk_alpha": ("alpha",),
     "llama3": ("factor", "low_freq_factor", "high_freq_factor"),
 }
 

@@ -13,6 +13,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryScale:
+    """Factor of a rotated query: `1 + strength * log(1 + position // length)`, as Llama 4 has it.
+
+    Attributes:
+        strength: how fast it grows.
+        length: positions that it grows after; before these it is 1.
+    """
+
+    strength: float
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Scales:
     """Factors of a decoder; 1 changes nothing.
 
@@ -25,6 +38,7 @@ class Scales:
         logits: of the head's product.
         attention_softcap: of scaled scores, before the softmax.
         logits_softcap: of scaled logits.
+        query: of a query, by its position; None for none.
     """
 
     attention: float
@@ -33,6 +47,7 @@ class Scales:
     logits: float = 1.0
     attention_softcap: float | None = None
     logits_softcap: float | None = None
+    query: QueryScale | None = None
 
 
 def llama_scales(settings: Settings, head_dim: int) -> Scales:
@@ -72,6 +87,16 @@ def granite_scales(settings: Settings, head_dim: int) -> Scales:
 def cohere_scales(settings: Settings, head_dim: int) -> Scales:
     """Take the scale of logits from the file, as Cohere's models do."""
     return Scales(attention=head_dim**-0.5, logits=number(settings, "logit_scale"))
+
+
+def ministral3_scales(settings: Settings, head_dim: int) -> Scales:
+    """Scale queries by their position, as Ministral 3 does where a number among the rope's parameters says so."""
+    rope = settings.get("rope_scaling") or settings.get("rope_parameters") or {}
+    query = None
+    if rope.get("llama_4_scaling_beta"):
+        length = integer(rope, "original_max_position_embeddings")
+        query = QueryScale(number(rope, "llama_4_scaling_beta"), length)
+    return replace(llama_scales(settings, head_dim), query=query)
 
 
 def _optional(settings: Settings, key: str) -> float | None:

@@ -27,6 +27,7 @@ from runtime.checkpoint.families.layer_kinds import (
     sliding_first,
     sliding_without_rope,
 )
+from runtime.checkpoint.families.mistral import MISTRAL_FAMILIES
 from runtime.checkpoint.mtp_layout import MIMO
 
 if TYPE_CHECKING:
@@ -52,17 +53,7 @@ FAMILIES: dict[str, Family] = {
         mlp_bias="mlp_bias",
         defaults={"bos_token_id": 1, "eos_token_id": 2},
     ),
-    "MistralForCausalLM": Family(
-        "mistral",
-        layer_types=all_sliding,
-        defaults={
-            "num_key_value_heads": 8,
-            "sliding_window": 4096,
-            "use_sliding_window": True,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-        },
-    ),
+    **MISTRAL_FAMILIES,
     "Qwen2ForCausalLM": Family(
         "qwen2", qkv_bias=True, layer_types=sliding_above, reads_layer_types=True, defaults=_QWEN_WINDOW
     ),

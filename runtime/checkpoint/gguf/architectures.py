@@ -64,6 +64,7 @@ class Architecture:
         attention_bias: the setting likewise, of `attn_q.bias`.
         mlp_bias: likewise, of `ffn_up.bias`.
         rope: settings of a stretched rope that no key has.
+        rope_keys: keys of settings that lie among the rope's; 0 is as absent.
         variants: by a key, the entry of files of this architecture that have it, and not as 0.
         narrow_layers: the number of layers of the model whose queries are scaled by hidden size over heads, and not by
             the size of a head, as those of the others; no key says so.  None where config.json has no such setting.
@@ -81,6 +82,7 @@ class Architecture:
     attention_bias: str | None = None
     mlp_bias: str | None = None
     rope: Mapping[str, Any] = field(default_factory=dict)
+    rope_keys: Mapping[str, Key] = field(default_factory=dict)
     variants: Mapping[str, Architecture] = field(default_factory=dict)
     narrow_layers: int | None = None
 
@@ -187,6 +189,43 @@ ARCHITECTURES = {
             "expert_feed_forward_length": Key("intermediate_size", required=True),
         },
         rope={"truncate": False},
+    ),
+    # Mistral Small 3 and Ministral 3, which differ by keys.
+    "mistral3": Architecture(
+        "Ministral3ForCausalLM",
+        "ministral3",
+        _LLAMA,
+        permuted=True,
+        rope={"mscale": 1.0},
+        rope_keys={
+            "rope.scaling.yarn_log_multiplier": Key("mscale_all_dim", float),
+            "attention.temperature_scale": Key("llama_4_scaling_beta", float),
+        },
+    ),
+    "hunyuan-dense": Architecture(
+        "HunYuanDenseV1ForCausalLM",
+        "hunyuan_v1_dense",
+        {**_LLAMA, **_QK_NORM},
+        attention_bias="attention_bias",
+    ),
+    "ernie4_5": Architecture("Ernie4_5ForCausalLM", "ernie4_5", _LLAMA, attention_bias="use_bias", mlp_bias="use_bias"),
+    "seed_oss": Architecture(
+        "SeedOssForCausalLM",
+        "seed_oss",
+        {**_ATTENTION, **_MLP, "attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm"},
+        attention_bias="attention_bias",
+    ),
+    # GLM-4 of 2024: queries, keys and values are one matrix in files of the first conversion.
+    "chatglm": Architecture(
+        "GlmForCausalLM",
+        "glm",
+        {
+            **_ATTENTION,
+            **_NORMS,
+            "attn_qkv": "self_attn.qkv_proj",
+            "ffn_up": "mlp.gate_up_proj",
+            "ffn_down": "mlp.down_proj",
+        },
     ),
     # Which layers do not rotate, every fourth, stands in no key.
     "smollm3": Architecture(

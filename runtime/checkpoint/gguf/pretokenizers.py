@@ -18,9 +18,14 @@ _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
-def _words(digits: str) -> str:
-    r"""Return the pattern of cl100k and its kin; `digits` is how a number is cut, as `\p{N}{1,3}`."""
-    return rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_SPACES}"
+def _words(digits: str, *, after_marks: str = r"[\r\n]*") -> str:
+    r"""Return the pattern of cl100k and its kin.
+
+    Args:
+        digits: how a number is cut, as `\p{N}{1,3}`.
+        after_marks: what is one word with the marks before it.
+    """
+    return rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+{after_marks}|{_SPACES}"
 
 
 def _cased_words(digits: str, *, after: str = "") -> str:
@@ -95,6 +100,7 @@ _SINGLE_DIGITS = PreTokenizer(single_digits=True, gpt2_words=True)
 _LLAMA3 = PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True, adds_bos=True)
 _CL100K = PreTokenizer((_words(r"\p{N}{1,3}"),))
 _QWEN = PreTokenizer((_words(r"\p{N}"),), composes=True)
+_DEEPSEEK3 = PreTokenizer((r"\p{N}{1,3}", _CHINESE_JAPANESE, _LETTERS_AND_MARKS))
 
 PRE_TOKENIZERS = {
     "chatglm-bpe": _CL100K,
@@ -105,10 +111,11 @@ PRE_TOKENIZERS = {
         (r"[\r\n]", rf"\s?[{_CASED}]+", rf"\s?[{_MARKS}]+", r"\s+$", _EAST_ASIAN), single_digits=True
     ),
     "deepseek-r1-qwen": _QWEN,
-    "deepseek-v3": PreTokenizer((r"\p{N}{1,3}", _CHINESE_JAPANESE, _LETTERS_AND_MARKS)),
+    "deepseek-v3": _DEEPSEEK3,
     "glm4": PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True),
     "gpt-2": PreTokenizer(gpt2_words=True),
     "gpt-4o": PreTokenizer((_cased_words(r"\p{N}{1,3}", after=f"{_CONTRACTIONS}?"),)),  # gpt-oss and Phi-4-mini
+    "hunyuan-dense": _DEEPSEEK3,
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,
     "llama3": _LLAMA3,
@@ -116,6 +123,7 @@ PRE_TOKENIZERS = {
     "phi-2": PreTokenizer(gpt2_words=True),
     "qwen2": _QWEN,  # Qwen 3 and MiMo, too
     "refact": _SINGLE_DIGITS,  # Granite 3
+    "seed-coder": PreTokenizer((_words(r"\p{N}", after_marks=""),)),  # Seed-OSS, too
     "smollm": _SINGLE_DIGITS,
     "starcoder": _SINGLE_DIGITS,
     "tekken": PreTokenizer((_cased_words(r"\p{N}"),), ignores_merges=True, adds_bos=True),  # Mistral Nemo

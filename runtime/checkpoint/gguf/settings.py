@@ -10,6 +10,7 @@ from runtime.checkpoint.gguf import deepseek, rope
 from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, Architecture
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
 from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
+from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def find_architecture(file: GgufFile) -> Architecture:
         raise file.metadata.invalid("general.type", f"is {kind!r}; the file holds a part that belongs to a model")
     name = file.architecture
     if name not in ARCHITECTURES:
-        raise file.metadata.invalid(
-            "general.architecture", f"{name!r} is not supported; these are: {', '.join(ARCHITECTURES)}"
-        )
+        raise file.metadata.invalid("general.architecture", f"{name!r} {not_among(name, ARCHITECTURES)}")
     architecture = ARCHITECTURES[name]
     for key, variant in architecture.variants.items():
         if file.metadata.find(f"{name}.{key}", int) not in (None, 0):
@@ -63,7 +62,7 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
     architecture, metadata, prefix = find_architecture(file), file.metadata, f"{file.architecture}."
     keys = {**COMMON_KEYS, **architecture.keys}
     read_there = _READ_THERE.get(file.architecture, frozenset())
-    _refuse_unknown(metadata, prefix, _READ_HERE.union(read_there, keys, architecture.fixed))
+    _refuse_unknown(metadata, prefix, _READ_HERE.union(read_there, keys, architecture.fixed, architecture.rope_keys))
     for suffix, wanted in architecture.fixed.items():
         if metadata.find(prefix + suffix, type(wanted)) not in (None, wanted):
             raise metadata.invalid(prefix + suffix, f"is not supported, only {wanted!r} is")
@@ -82,9 +81,7 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         size = settings["hidden_size"] // settings["num_attention_heads"] if narrow else head_dim
         settings["query_pre_attn_scalar"] = size
     settings |= _windows(metadata, prefix, settings)
-    settings |= rope.rope_settings(file, head_dim)
-    if settings["rope_scaling"]["rope_type"] == "yarn":
-        settings["rope_scaling"] |= architecture.rope
+    settings |= _rope(file, architecture, head_dim)
     if _LOCAL_THETA not in keys and metadata.find(prefix + _LOCAL_THETA, float) not in (None, settings["rope_theta"]):
         raise metadata.invalid(
             prefix + _LOCAL_THETA, "differs from rope.freq_base, which is not supported in this architecture"
@@ -146,6 +143,18 @@ def _windows(metadata: Metadata, prefix: str, settings: dict[str, Any]) -> dict[
     elif key in metadata:
         found["sliding_window_pattern"] = metadata.require(key, int)
     return found
+
+
+def _rope(file: GgufFile, architecture: Architecture, head_dim: int) -> dict[str, Any]:
+    """Return what the keys, and the architecture, say of rotation."""
+    settings = rope.rope_settings(file, head_dim)
+    scaling = settings["rope_scaling"]
+    if scaling["rope_type"] == "yarn":
+        scaling |= architecture.rope
+    for suffix, key in architecture.rope_keys.items():
+        if value := file.metadata.find(f"{file.architecture}.{suffix}", key.kind):
+            scaling[key.setting] = value
+    return settings
 
 
 def _of_tensors(file: GgufFile, architecture: Architecture) -> dict[str, Any]:

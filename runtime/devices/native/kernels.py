@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runtime.devices.native.structures import Layer, Marks, Matrix, Stack, Step
 
-INTERFACE = 16
+INTERFACE = 17
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")

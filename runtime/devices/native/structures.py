@@ -68,6 +68,7 @@ class Layer(Structure):
         ("window", c_int32),  # positions that a row sees, itself included; 0 for all before it
         ("is_gelu", c_int32),  # the activation, with the approximation that uses tanh; else it is SiLU
         ("rotary", c_int32),  # numbers of a head that are rotated, its first ones
+        ("norms_rotated", c_int32),  # heads are normalised after they are rotated, and not before
         ("before_attention", Norm),
         ("after_attention", Norm),
         ("before_mlp", Norm),
@@ -105,6 +106,7 @@ class Step(Structure):
         ("hidden", c_void_p),
         ("cos", c_void_p),
         ("sin", c_void_p),
+        ("query_scale", c_void_p),  # float32 `[rows]`, of rotated queries; None for 1
         ("segment", c_void_p),
         ("kv_shift", c_int64),  # bytes from the segments' keys and values to those of the layer
     ]

@@ -37,6 +37,7 @@ class LayerRows:
     ranges: list[range]  # each segment's rows
     hidden: torch.Tensor  # [rows, hidden]
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
+    query_scale: torch.Tensor | None = None  # float32 [rows, 1, 1], where queries are scaled by their position
     masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
     buffers: StateBuffers | None = None  # of recurrent layers
@@ -74,6 +75,7 @@ class LayerRows:
             ranges=[range(own.start - first, own.stop - first) for own in ranges],
             hidden=self.hidden[rows],
             rotations=[(cos[rows], sin[rows]) for cos, sin in self.rotations],
+            query_scale=None if self.query_scale is None else self.query_scale[rows],
             masks=self.masks,
             whole=self.whole,
             buffers=self.buffers,

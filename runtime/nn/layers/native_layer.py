@@ -113,6 +113,7 @@ class NativeLayer:
             window=self._window or 0,
             is_gelu=config.activation == "gelu_tanh",
             rotary=0 if rope is None else rope.rotary_dim,
+            norms_rotated=config.qk_norm_rotated,
             before_attention=_norm(layer.before_attention),
             after_attention=_norm_or_none(layer.after_attention),
             before_mlp=_norm(layer.before_mlp),
@@ -197,6 +198,7 @@ class NativeLayer:
             hidden=hidden.data_ptr(),
             cos=None if cos is None else cos.data_ptr(),
             sin=None if sin is None else sin.data_ptr(),
+            query_scale=None if batch.query_scale is None else batch.query_scale.data_ptr(),
             segment=addressof(rows),
         )
 

@@ -1,4 +1,4 @@
-"""Norms of query and key heads, before they are rotated (Henry et al., arXiv 2010.04245)."""
+"""Norms of query and key heads, before they are rotated or, of Hunyuan, after it (Henry et al., arXiv 2010.04245)."""
 
 from __future__ import annotations
 

@@ -92,6 +92,8 @@ class RecordedLayers:
         for own, given in zip(rows.rotations, batch.rotations, strict=True):
             for static, computed in zip(own, given, strict=True):
                 static[:count].copy_(computed)
+        if rows.query_scale is not None and batch.query_scale is not None:
+            rows.query_scale[:count].copy_(batch.query_scale)
         batch.hidden, batch.recorded = rows.hidden[:count], size
 
     def run(self, batch: Batch, index: int) -> bool:
@@ -117,6 +119,7 @@ def _static_rows(
         ranges=[],
         hidden=torch.zeros(size, config.hidden_size, device=device, dtype=dtype),
         rotations=[(angles(rope.rotary_dim), angles(rope.rotary_dim)) for rope in config.distinct_ropes],
+        query_scale=None if config.scales.query is None else angles(1).float(),
         masks={},
         single=SingleRows(RowTable(numbers), capture.kernels),
     )

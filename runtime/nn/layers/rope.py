@@ -6,6 +6,7 @@ The rotated pairs are `(i, i + rotary_dim / 2)`, as those checkpoints' query and
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runtime.checkpoint.families.scales import QueryScale
     from runtime.checkpoint.rope_config import RopeConfig, RopeKind
 
 
@@ -44,6 +46,16 @@ def rope_tables(
     cos, sin = angles.cos() * config.attention_factor, angles.sin() * config.attention_factor
     cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
     return cos.to(dtype).to(device), sin.to(dtype).to(device)
+
+
+def query_scales(scale: QueryScale, length: int, device: torch.device | str, dtype: torch.dtype) -> Tensor:
+    """Compute what queries at positions 0 to `length - 1` are multiplied with, rounded to `dtype`.
+
+    Returns:
+        `[length, 1, 1]`, float32 whatever the dtype.
+    """
+    steps = torch.arange(length, dtype=torch.float32).div(scale.length, rounding_mode="floor")
+    return (1 + scale.strength * steps.log1p()).view(-1, 1, 1).to(dtype).float().to(device)
 
 
 def apply_rope(x: Tensor, cos: Tensor, sin: Tensor, out: Tensor | None = None) -> Tensor:
@@ -85,6 +97,12 @@ def _default(config: RopeConfig) -> Tensor:
 
 def _linear(config: RopeConfig) -> Tensor:
     return _default(config) / config.factor
+
+
+def _ntk_alpha(config: RopeConfig) -> Tensor:
+    """Make the base larger, so that long waves are stretched the most ("NTK-aware", arXiv 2309.00071, section 3.1)."""
+    dim = config.rotary_dim
+    return _default(replace(config, theta=config.theta * config.alpha ** (dim / max(dim - 2, 1))))
 
 
 def _llama3(config: RopeConfig) -> Tensor:
@@ -131,6 +149,7 @@ def _longrope(config: RopeConfig, length: int) -> Tensor:
 _FREQUENCIES: dict[RopeKind, Callable[[RopeConfig], Tensor]] = {
     "default": _default,
     "linear": _linear,
+    "ntk_alpha": _ntk_alpha,
     "llama3": _llama3,
     "yarn": _yarn,
 }

@@ -42,6 +42,7 @@ class SelfAttention:
         parts = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
         self.query_key_norm = read_query_key_norm(source, config)
+        self._norm_rotated = config.qk_norm_rotated
         self.output = source.linear({"o_proj": config.hidden_size}, query, bias=config.output_bias)
         self.sinks = source.tensor("sinks", self._heads) if config.sinks else None
         scale, softcap = config.scales.attention, config.scales.attention_softcap
@@ -85,9 +86,13 @@ class SelfAttention:
     def _rotate(self, heads: Tensor, batch: LayerRows) -> None:
         """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
         norm = self.query_key_norm
-        normed = heads if norm is None else norm(heads, batch.whole)
+        normed = heads if norm is None or self._norm_rotated else norm(heads, batch.whole)
         if self.rope is not None:
             cos, sin = batch.rotations[self.rope]
             apply_rope(normed, cos, sin, out=heads)
-        elif norm is not None:
+        elif normed is not heads:
             heads.copy_(normed)
+        if norm is not None and self._norm_rotated:
+            heads.copy_(norm(heads, batch.whole))
+        if batch.query_scale is not None:
+            heads.narrow(1, 0, self._heads).mul_(batch.query_scale)

@@ -26,6 +26,14 @@ from transformers import (
     GlmForCausalLM,
     GraniteConfig,
     GraniteForCausalLM,
+    HunYuanDenseV1Config,
+    HunYuanDenseV1ForCausalLM,
+    Ministral3Config,
+    Ministral3ForCausalLM,
+    MinistralConfig,
+    MinistralForCausalLM,
+    Mistral3Config,
+    Mistral3ForConditionalGeneration,
     Olmo2Config,
     Olmo2ForCausalLM,
     Olmo3Config,
@@ -90,6 +98,21 @@ _cohere2 = partial(
     layer_types=["sliding_attention", "full_attention", "sliding_attention"],
 )
 
+_ministral = partial(write_checkpoint, model_class=MinistralForCausalLM, config_class=MinistralConfig, head_dim=32)
+_ministral3 = partial(write_checkpoint, model_class=Ministral3ForCausalLM, config_class=Ministral3Config, head_dim=16)
+
+_hunyuan = partial(
+    write_checkpoint, model_class=HunYuanDenseV1ForCausalLM, config_class=HunYuanDenseV1Config, head_dim=24
+)
+
+
+def _ministral3_with_images_config(**settings: Any) -> Mistral3Config:  # noqa: ANN401
+    """Likewise."""
+    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text, sizes = Ministral3Config(**settings).to_dict(), {"image_size": 28, "patch_size": 14, "head_dim": 16}
+    ties = {"tie_word_embeddings": text["tie_word_embeddings"]}
+    return Mistral3Config(text_config=text, vision_config={**vision, **sizes}, dtype="float32", **ties)
+
 
 def _gemma3_with_images_config(**settings: Any) -> Gemma3Config:  # noqa: ANN401
     """A model that reads images too, of which cede serves the text part."""
@@ -106,6 +129,9 @@ _YARN_ROPE = {
     "factor": 4.0,
     "original_max_position_embeddings": 64,
 }
+_NTK_ROPE = {"rope_type": "dynamic", "rope_theta": 10_000.0, "factor": 1.0, "alpha": 50.0}
+# It grows with the position early, and much.
+_SCALED_QUERIES = {**_YARN_ROPE, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5}
 _DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10_000.0}
 _FULL_IN_THE_MIDDLE = ["sliding_attention", "full_attention", "sliding_attention"]
 
@@ -145,6 +171,18 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
     ),
     "ernie": partial(_ernie, seed=46, use_bias=True, tie_word_embeddings=False),
     "seed-oss": partial(_seed_oss, seed=47, attention_out_bias=True),
+    "ministral": partial(_ministral, seed=48, sliding_window=16, layer_types=_FULL_IN_THE_MIDDLE),
+    "ministral3": partial(_ministral3, seed=49, rope_parameters=_SCALED_QUERIES),
+    "ministral3-images": partial(
+        _ministral3,
+        model_class=Mistral3ForConditionalGeneration,
+        config_class=_ministral3_with_images_config,
+        seed=50,
+        rope_parameters=_SCALED_QUERIES,
+        tie_word_embeddings=True,
+        embedding=0.05,
+    ),
+    "hunyuan": partial(_hunyuan, seed=51, attention_bias=True, rope_parameters=_NTK_ROPE),
     "glm": partial(_glm, seed=39),
     "glm4": partial(_glm4, seed=40, attention_bias=False, partial_rotary_factor=0.5),
     "cohere": partial(_cohere, seed=41, tie_word_embeddings=False),

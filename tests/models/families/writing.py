@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ def write_checkpoint(
     model.generation_config.eos_token_id = [256, 258]
     model.save_pretrained(folder, **({} if shard_size is None else {"max_shard_size": shard_size}))
     write_tokenizer(folder)
+
+
+def reference_model(folder: Path, dtype: torch.dtype = torch.float32) -> Any:  # noqa: ANN401
+    """Return transformers' model of a folder; of one that reads images, too, all of it."""
+    (architecture,) = transformers.AutoConfig.from_pretrained(folder).architectures
+    return getattr(transformers, architecture).from_pretrained(folder, dtype=dtype)
 
 
 @torch.no_grad()

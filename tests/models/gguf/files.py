@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
+    *("ministral3", "hunyuan", "ernie", "glm"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
@@ -46,6 +47,7 @@ _CHANGED: dict[str, dict[str, Any]] = {
     "deepseek3": {"attention_bias": False},
     "gpt-oss-plain-rope": {"swiglu_limit": 7.0},
     "qwen3-moe": {"mlp_only_layers": []},
+    "seed-oss": {"attention_out_bias": False},
 }
 
 GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
@@ -64,6 +66,7 @@ class _Conversion:
     arch: MODEL_ARCH
     permuted: bool = False
     added_to_norms: float = 0.0
+    joined: bool = False  # queries, keys and values
 
 
 _CONVERSIONS = {
@@ -86,6 +89,11 @@ _CONVERSIONS = {
     "Glm4ForCausalLM": _Conversion(MODEL_ARCH.GLM4),
     "CohereForCausalLM": _Conversion(MODEL_ARCH.COMMAND_R),
     "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
+    "Ministral3ForCausalLM": _Conversion(MODEL_ARCH.MISTRAL3, permuted=True),
+    "HunYuanDenseV1ForCausalLM": _Conversion(MODEL_ARCH.HUNYUAN_DENSE),
+    "Ernie4_5ForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5),
+    "SeedOssForCausalLM": _Conversion(MODEL_ARCH.SEED_OSS),
+    "GlmForCausalLM": _Conversion(MODEL_ARCH.CHATGLM, joined=True),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
 }
 
@@ -199,11 +207,11 @@ def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
 
 def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     rope = _rope(config)
-    writer.add_rope_freq_base(rope["rope_theta"])
     if "sliding_attention" in config.rope_parameters:
         writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
     latent_dim = getattr(config, "qk_rope_head_dim", None)
     head_dim = latent_dim or getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1.0) ** (head_dim / (head_dim - 2)))
     writer.add_rope_dimension_count(int(head_dim * (rope.get("partial_rotary_factor") or 1)))
     if rope["rope_type"] == "longrope":
         stretch = config.max_position_embeddings / config.original_max_position_embeddings
@@ -218,6 +226,9 @@ def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(rope["factor"])
         writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    if "llama_4_scaling_beta" in rope:
+        writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+        writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
 
 
 def _rope(config: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -246,6 +257,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     if conversion.arch == MODEL_ARCH.DEEPSEEK2:
         tensors = _cut_latent(tensors, config)
+    if conversion.joined:
+        tensors = _joined(tensors)
     for name, tensor in _with_stacks(tensors).items():
         if conversion.permuted and ".q_proj." in name:
             tensor = _permuted(tensor, config.num_attention_heads)
@@ -275,6 +288,19 @@ def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  
         else:
             cut[name.replace("e_score_correction_bias", "e_score_correction.bias")] = tensor
     return cut
+
+
+def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Put queries, keys and values into one matrix."""
+    joined: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        module, kind, part = name.rpartition("_proj.")
+        if module.endswith(".self_attn.q"):
+            parts = [tensors[f"{module[:-1]}{each}{kind}{part}"] for each in "qkv"]
+            joined[f"{module[:-1]}qkv{kind}{part}"] = torch.cat(parts)
+        elif not module.endswith((".self_attn.k", ".self_attn.v")):
+            joined[name] = tensor
+    return joined
 
 
 def _with_stacks(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

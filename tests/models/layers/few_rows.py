@@ -16,7 +16,7 @@ from tests.models.layers.native_models import (
     GEMMA3,
     GRANITE,
     LLAMA,
-    MISTRAL,
+    MINISTRAL3,
     QWEN2,
     QWEN3,
     Drawn,
@@ -46,7 +46,7 @@ MODELS = {
     "granite": GRANITE,
     "gemma2": GEMMA2,
     "gemma3": GEMMA3,
-    "mistral": MISTRAL,
+    "ministral3": MINISTRAL3,
 }
 PROMPTS = {0: 16, 1: 13, 2: 9}
 STEPS: list[dict[int, int]] = [{0: 1}, {0: 1, 1: 1, 2: 1}, {1: 4}, {0: 2, 2: 1, 3: 1}]

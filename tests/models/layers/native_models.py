@@ -71,7 +71,22 @@ GEMMA3 = LLAMA | {  # GELU, norms on both sides, windows in all layers but each 
     "rope_theta": 1000000.0,
     "rope_local_base_freq": 10000.0,
 }
-MISTRAL = LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 7}
+MINISTRAL3 = LLAMA | {  # a window, and queries that grow with their position
+    "architectures": ["Ministral3ForCausalLM"],
+    "model_type": "ministral3",
+    "sliding_window": 7,
+    "rope_parameters": {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 8,
+        "llama_4_scaling_beta": 0.5,
+    },
+}
+HUNYUAN = LLAMA | {  # heads that are normalised after they were rotated
+    "architectures": ["HunYuanDenseV1ForCausalLM"],
+    "model_type": "hunyuan_v1_dense",
+    "head_dim": 64,
+}
 PHI3 = LLAMA | {  # half of each head is rotated
     "architectures": ["Phi3ForCausalLM"],
     "model_type": "phi3",

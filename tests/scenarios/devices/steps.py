@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 # All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
-# heads of which a part is rotated; experts; sinks; a latent; recurrent layers.
+# heads of which a part is rotated, or that are normed after it; queries scaled by their position; experts; sinks; a
+# latent; recurrent layers.
 STEP_FAMILIES = (
     "llama-bias",
     "qwen3-tied",
@@ -33,6 +34,8 @@ STEP_FAMILIES = (
     "olmo2",
     "cohere-qk-norm",
     "glm",
+    "hunyuan",
+    "ministral3",
     "qwen3-moe",
     "gpt-oss",
     "deepseek3-plain",

@@ -86,13 +86,20 @@ void run(Context& context, const Layer& layer, const Step& step) {
             const T* sin = static_cast<const T*>(step.sin) + row * layer.rotary;
             const auto prepare = [&](int head) {
                 float* numbers = own + static_cast<size_t>(head) * dim;
-                if (layer.head.weight) {
+                const auto norm = [&] {
                     normalise(numbers, layer.head.weight + static_cast<size_t>(head) * dim, layer.head.least, dim, numbers);
                     for (int d = 0; d < dim; d += LANES) store(numbers + d, rounded<T>(load(numbers + d)));
-                }
+                };
+                if (layer.head.weight && !layer.norms_rotated) norm();
                 rotate(numbers, cos, sin, layer.rotary);
+                if (layer.head.weight && layer.norms_rotated) norm();
             };
-            for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) prepare(head);
+            for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+                prepare(head);
+                float* numbers = own + static_cast<size_t>(head) * dim;
+                for (int d = 0; step.query_scale && d < dim; d += LANES)
+                    store(numbers + d, rounded<T>(times(load(numbers + d), splat(step.query_scale[row]))));
+            }
             prepare(heads + kv_head);
             for (int d = 0; d < dim; d += LANES) {
                 store(keys + position * dim + d, load(own + static_cast<size_t>(heads + kv_head) * dim + d));

@@ -67,6 +67,7 @@ struct Layer {
     int32_t window;   // how many positions a row sees, itself included; 0 for all before it
     int32_t is_gelu;  // the activation, with the approximation that uses tanh; else it is SiLU
     int32_t rotary;   // how many numbers of a head are rotated, its first ones
+    int32_t norms_rotated;  // heads are normalised after they are rotated, and not before
     Norm before_attention, after_attention, before_mlp, after_mlp;
     Norm head;  // `[heads + kv_heads, dim]`
     float attention_scale, residual_scale;
@@ -84,7 +85,8 @@ struct Segment {
 struct Step {
     int32_t rows, segments, threads;
     void* hidden;           // `[rows, hidden]`, changed in place
-    const void *cos, *sin;  // `[rows, rotary]`
+    const void *cos, *sin;     // `[rows, rotary]`
+    const float* query_scale;  // `[rows]`, of rotated queries; null for 1
     const Segment* segment;
     int64_t kv_shift;  // bytes from the segments' keys and values to those of the layer
 };

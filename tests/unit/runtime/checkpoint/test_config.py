@@ -259,6 +259,22 @@ def test_end_tokens_of_both_files_once_each() -> None:
         ({"is_causal": False}, "is_causal"),
         ({"use_bidirectional_attention": True}, "use_bidirectional_attention"),
         ({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type 'dynamic'"),
+        (
+            {
+                "architectures": ["HunYuanDenseV1ForCausalLM"],
+                "model_type": None,
+                "rope_scaling": {"type": "dynamic", "factor": 2.0},
+            },
+            "alpha None",
+        ),
+        (
+            {
+                "architectures": ["Mistral3ForConditionalGeneration"],
+                "model_type": None,
+                "text_config": {"model_type": "mistral4"},
+            },
+            "text_config.model_type 'mistral4'",
+        ),
         ({"rope_parameters": {"rope_type": "longrope"}}, "short_factor None"),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1]}}, "long_factor"),
         ({"rope_parameters": [1]}, "rope_parameters"),

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import GenerationConfig
 
 from runtime.step.step import Segment
 from runtime.store.resolve import resolve_model
 from tests.models.checkpoints import FAMILIES
+from tests.models.families.writing import reference_model
 from tests.models.step_driver import Running, generate, greedy, open_transformer, random_tokens, run
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     else:
         folder = tmp_path_factory.mktemp(request.param)
         FAMILIES[request.param](folder)
-    reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    reference = reference_model(folder)
     # The embedded model knows 4096 tokens; those of the families are bytes and few others.
     # With these seeds the best token leads the next by at least 1e-4 of a log-probability, wherever it is drawn: what
     # is compared here token for token is not decided by how sums are rounded.
@@ -167,7 +168,7 @@ def _errors(model: Transformer, text: list[int], exact: torch.Tensor) -> torch.T
 def test_bfloat16_errs_no_more_than_transformers_does(subject: Subject) -> None:
     text = subject.prompts[3]
     exact = _reference_logprobs(subject.reference, text)
-    theirs_model = AutoModelForCausalLM.from_pretrained(subject.folder, dtype=torch.bfloat16)
+    theirs_model = reference_model(subject.folder, torch.bfloat16)
     theirs = (_reference_logprobs(theirs_model, text) - exact).abs()
     theirs = torch.stack([theirs[end - 1][exact[end - 1].topk(20).indices] for end in range(20, len(text), 20)])
     ours = _errors(open_transformer(subject.folder, slots=1, dtype=torch.bfloat16), text, exact)

@@ -16,7 +16,7 @@ from tests.models.layers.native_models import (
     CPU,
     GEMMA3,
     LLAMA,
-    MISTRAL,
+    MINISTRAL3,
     QWEN3,
     SMOLLM3,
     both,
@@ -34,7 +34,7 @@ SLIDING = ["sliding_attention"] * 2 + ["full_attention"]
 MODELS: dict[str, tuple[dict[str, Any], list[int]]] = {
     "llama": (LLAMA | SIX, [6]),
     "qwen3": (QWEN3 | SIX, [6]),
-    "windows in all layers": (MISTRAL | SIX, [6]),
+    "windows in all layers": (MINISTRAL3 | SIX, [6]),
     "windows in some": (GEMMA3 | SIX | {"layer_types": SLIDING * 2}, [2, 1, 2, 1]),
     "no rotation in some": (SMOLLM3 | SIX | {"no_rope_layers": [1, 1, 0] * 2}, [2, 1, 2, 1]),
 }

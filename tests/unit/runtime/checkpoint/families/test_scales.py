@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.families.scales import Scales
+from runtime.checkpoint.families.scales import QueryScale, Scales
 from runtime.checkpoint.open import open_checkpoint
 from tests.models.checkpoints import FAMILIES
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ("gemma3", Scales(24**-0.5, embedding=8.0)),
         ("granite", Scales(0.125, embedding=12.0, residual=0.22, logits=0.5)),
         ("cohere", Scales(0.25, logits=0.25)),
+        ("ministral3", Scales(0.25, query=QueryScale(0.5, length=64))),
     ],
 )
 def test_scales(family: str, scales: Scales, tmp_path: Path) -> None:
@@ -37,6 +38,7 @@ def test_scales(family: str, scales: Scales, tmp_path: Path) -> None:
         ("Gemma3ForCausalLM", Scales(1 / 16, embedding=8.0)),
         ("GraniteForCausalLM", Scales(1.0)),
         ("CohereForCausalLM", Scales(2**-0.5, logits=0.0625)),
+        ("Ministral3ForCausalLM", Scales(128**-0.5, query=QueryScale(0.1, length=16_384))),
     ],
 )
 def test_scales_that_files_leave_out(architecture: str, scales: Scales) -> None:

@@ -60,6 +60,10 @@ DEEPSEEK_V3 = (
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+",
 )
+# As llama.cpp's `llama-vocab.cpp` has it of the original tokenizer.json.
+SEED_CODER = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 DEEPSEEK_CODER = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN)
 
@@ -73,6 +77,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "glm4": (CL100K, None),
     "gpt-2": of_class(GPT2Tokenizer),
     "gpt-4o": (sequence(O200K_WORD % (CONTRACTION, CONTRACTION) + r"\p{N}{1,3}" + O200K_REST), None),
+    "hunyuan-dense": (sequence(*DEEPSEEK_V3), None),
     "llama-bpe": (CL100K, None),
     "llama-v3": (CL100K, None),
     "llama3": (CL100K, None),
@@ -80,6 +85,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "phi-2": of_class(GPT2Tokenizer),
     "qwen2": of_class(Qwen2Tokenizer),
     "refact": (single_digits(), None),
+    "seed-coder": (sequence(SEED_CODER), None),
     "smollm": (single_digits(), None),
     "starcoder": (single_digits(), None),
     "tekken": (sequence(O200K_WORD % ("", "") + r"\p{N}" + O200K_REST), None),

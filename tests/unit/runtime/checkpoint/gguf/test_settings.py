@@ -137,7 +137,10 @@ def test_a_file_without_a_vocabulary_names_no_tokens(tmp_path: Path) -> None:
 
 YARN = {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 4.0}
 REFUSED: list[tuple[str, dict[str, Any]]] = [
-    ("general.architecture 'rwkv7' is not supported; these are: llama, qwen2,", {"general.architecture": "rwkv7"}),
+    (
+        "general.architecture 'qwen35' is not supported, unlike qwen2, qwen3, qwen3moe;",
+        {"general.architecture": "qwen35"},
+    ),
     ("general.type is 'adapter'; the file holds a part that belongs to a model", {"general.type": "adapter"}),
     ("llama.block_count is missing", {"llama.block_count": None}),
     ("llama.block_count is 'three', and should be of type int", {"llama.block_count": "three"}),

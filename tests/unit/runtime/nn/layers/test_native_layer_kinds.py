@@ -20,8 +20,9 @@ from tests.models.layers.native_models import (
     FEW,
     GEMMA3,
     GRANITE,
+    HUNYUAN,
     LLAMA,
-    MISTRAL,
+    MINISTRAL3,
     PHI3,
     QWEN2,
     QWEN3,
@@ -85,14 +86,14 @@ ODD = QWEN2 | {
     "head_dim": 32,
 }
 # The largest ratio of query heads that whole panels allow here, and inputs of which some are a part of a tile.
-WIDE = QWEN3 | {"hidden_size": 128, "intermediate_size": 192, "num_attention_heads": 7, "num_key_value_heads": 1}
+WIDE = HUNYUAN | {"hidden_size": 128, "intermediate_size": 192, "num_attention_heads": 7, "num_key_value_heads": 1}
 MODELS = {
     "llama": LLAMA,
     "qwen2": QWEN2,
     "qwen3": QWEN3,
     "granite": GRANITE,
     "gemma3": GEMMA3,
-    "mistral": MISTRAL,
+    "ministral3": MINISTRAL3,
     "phi3": PHI3,
     "smollm3": SMOLLM3,
     "odd": ODD,

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from runtime.step.prompt_rows import gather
 from runtime.step.prompt_rows.pooled import PooledState
 from runtime.step.prompt_rows.wanted import NOTHING, Pooling, PromptOutputs
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
+from tests.models.families.writing import reference_model
 from tests.models.step_driver import greedy, open_transformer, random_tokens, run
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Subject(NamedTuple):
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)
-    reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    reference = reference_model(folder)
     return Subject(folder, reference, random_tokens(61, below=256, seed=7))
 
 

@@ -1,0 +1,76 @@
+"""Which of the architectures that people serve on their own machines cede serves, and which it refuses by name.
+
+They are the decoders that transformers and llama.cpp's conversion both know, without those that nobody serves any more,
+and the few that only transformers knows and that are asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from transformers import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
+)
+
+from runtime.checkpoint.config import parse_config
+from runtime.checkpoint.families.table import FAMILIES
+from runtime.errors import CheckpointError
+from tests.rows import every_row
+
+NAMES = {**MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, **MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
+
+# By transformers' `model_type`.
+SERVED = (
+    *("llama", "mistral", "ministral", "ministral3", "mistral3", "mixtral", "smollm3", "seed_oss", "hunyuan_v1_dense"),
+    *("qwen2", "qwen3", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3", "ernie4_5", "phi3"),
+    *("gemma", "gemma2", "gemma3", "gemma3_text", "granite", "granitemoe", "olmo2", "olmo3", "olmoe"),
+    *("glm", "glm4", "cohere", "cohere2"),
+)
+# Layers whose state is not keys and values: of convolutions, of a recurrence, of linear attention.
+HYBRIDS = (
+    *("qwen3_next", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe", "granitemoehybrid", "nemotron_h", "falcon_h1"),
+    *("kimi_linear", "olmo_hybrid", "jamba", "bamba", "zamba2", "mamba2", "minimax", "recurrent_gemma"),
+)
+REFUSED = (
+    *("glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "minimax_m2", "laguna", "gemma3n", "gemma4", "gemma4_text"),
+    *("ernie4_5_moe", "hunyuan_v1_moe", "granitemoeshared", "qwen2_moe", "mistral4", "deepseek_v32", "deepseek_v4"),
+    *("llama4", "llama4_text", "exaone4", "dots1", "afmoe", "arcee", "apertus", "nemotron", "phi", "phimoe"),
+    *("stablelm", "starcoder2", "falcon", "olmo", "gpt2", "bitnet", "cohere2_moe", "solar_open", "mimo_v2_flash"),
+)
+
+WITHOUT_DEFAULT = {"deepseek_v2": {"num_experts_per_tok": 6}}
+
+
+def _config(model_type: str) -> dict[str, Any]:
+    """The config.json of a model of default values."""
+    settings: dict[str, Any] = CONFIG_MAPPING[model_type](**WITHOUT_DEFAULT.get(model_type, {})).to_dict()
+    return {**settings, "architectures": [_architecture(model_type)]}
+
+
+def _architecture(model_type: str) -> str:
+    return NAMES.get(model_type) or "Mistral4ForCausalLM"  # which transformers' table leaves out
+
+
+@every_row("model_type", SERVED)
+def test_these_are_served(model_type: str) -> None:
+    assert parse_config(_config(model_type)).architecture == _architecture(model_type)
+
+
+@every_row("model_type", (*HYBRIDS, *REFUSED))
+def test_these_are_refused_by_name(model_type: str) -> None:
+    with pytest.raises(CheckpointError, match=f"'{_architecture(model_type)}'.* is not supported"):
+        parse_config(_config(model_type))
+
+
+def test_every_family_is_among_them() -> None:
+    families = {family.model_type for family in FAMILIES.values()}
+    assert families - {"mimo"} == set(SERVED)  # which transformers does not have
+
+
+def test_a_refusal_tells_what_is_near() -> None:
+    near = "unlike Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM; the README"
+    with pytest.raises(CheckpointError, match=near):
+        parse_config({"architectures": ["Qwen3_5ForCausalLM"]})
