@@ -1,6 +1,6 @@
 """Differences between architectures, as data.
 
-- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense`, `gemma`, `mistral` and `hybrid` are parts
+- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense`, `gemma`, `mistral`, `hybrid` are parts
   of it
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: recurrent, with or without a window, rotated or not
