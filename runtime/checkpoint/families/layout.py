@@ -51,7 +51,9 @@ _TEXT = (
     ("language_model.lm_head.", "lm_head."),
     ("model.language_model.", "model."),
 )
-_NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector)\.")
+_NOT_TEXT = re.compile(
+    r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|vision_embedder)\."
+)
 
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     # Cosines and sines of the rows' positions, each [rows, 1, head_dim].
     Rotation = tuple[torch.Tensor, torch.Tensor]
 
+    # A layer's window, and the query heads of one of its KV heads.
+    MaskKind = tuple[int | None, int]
+
     # From what this rank has of a sum, [rows, width], to the sum.
     Whole = Callable[[torch.Tensor], torch.Tensor]
 
@@ -36,7 +39,7 @@ class LayerRows:
     ranges: list[range]  # each segment's rows
     hidden: torch.Tensor  # [rows, hidden]
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
-    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
+    masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 

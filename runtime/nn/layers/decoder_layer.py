@@ -9,6 +9,7 @@ from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
+from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
@@ -34,6 +35,7 @@ class DecoderLayer:
         self.before_mlp = read_norm(source, norms.before_mlp, config)
         self.mlp = _mlp(source.under("mlp"), config, index)
         self.after_mlp = read_norm(source, norms.after_mlp, config)
+        self.scalar = source.tensor("layer_scalar", 1) if config.layer_scalars else None
         self._parallel = norms.parallel
         self._scale = config.scales.residual
 
@@ -41,7 +43,7 @@ class DecoderLayer:
     def nbytes(self) -> int:
         """Bytes of memory."""
         norms = self.before_attention, self.after_attention, self.before_mlp, self.after_mlp
-        return self.attention.nbytes + self.mlp.nbytes + sum(norm.nbytes for norm in norms)
+        return self.attention.nbytes + self.mlp.nbytes + sum(norm.nbytes for norm in norms) + total_bytes(self.scalar)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
@@ -50,6 +52,8 @@ class DecoderLayer:
         hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=scale)
         normed = normed if self._parallel else self.before_mlp(hidden)
         hidden.add_(self.after_mlp(batch.whole(self.mlp(normed))), alpha=scale)
+        if self.scalar is not None:
+            hidden.mul_(self.scalar)
 
 
 def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention:
@@ -63,7 +67,7 @@ def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | Mi
     return GatedMlp(
         source,
         config.hidden_size,
-        config.intermediate_size,
+        config.shape(index).intermediate_size,
         bias=config.mlp_bias,
         activation=ACTIVATIONS[config.activation],
     )
