@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime.checkpoint.families.experts import gemma4_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import full_at_intervals
 from runtime.checkpoint.families.layer_shapes import gemma4_shapes
-from runtime.checkpoint.families.layout import text_part
+from runtime.checkpoint.families.layout import experts_under_mlp, text_part
 from runtime.checkpoint.families.norms import GEMMA, GEMMA4_AROUND, GEMMA_AROUND
 from runtime.checkpoint.families.scales import gemma2_scales, gemma3_scales, gemma4_scales, gemma_scales
 
@@ -56,6 +57,8 @@ _GEMMA4 = Family(
     reads_layer_types=True,
     layer_shapes=gemma4_shapes,
     layer_scalars=True,
+    experts=gemma4_experts,
+    layout=(experts_under_mlp,),
     local_theta="rope_local_base_freq",
     defaults={
         **_DEFAULTS,
@@ -82,6 +85,7 @@ _GEMMA4 = Family(
         "attention_k_eq_v": False,
         "num_kv_shared_layers": 0,
         "use_double_wide_mlp": False,
+        "enable_moe_block": False,
     },
 )
 _GEMMA4_UNIFIED = replace(
@@ -123,7 +127,7 @@ GEMMA_FAMILIES: dict[str, Family] = {
     ),
     "Gemma4ForCausalLM": _GEMMA4,
     "Gemma4ForConditionalGeneration": replace(
-        _GEMMA4, model_type="gemma4", text_config="text_config", layout=(text_part,)
+        _GEMMA4, model_type="gemma4", text_config="text_config", layout=(text_part, experts_under_mlp)
     ),
     "Gemma4UnifiedForCausalLM": _GEMMA4_UNIFIED,
     "Gemma4UnifiedForConditionalGeneration": replace(

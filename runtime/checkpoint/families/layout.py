@@ -55,6 +55,7 @@ _NOT_TEXT = re.compile(
     r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|vision_embedder)\."
 )
 
+_BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
@@ -68,6 +69,11 @@ def _text_name(name: str) -> str:
         if name.startswith(prefix):
             return own + name.removeprefix(prefix)
     return name
+
+
+def experts_under_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the router and the experts beside an MLP as parts of it."""
+    return {_BESIDE.sub(r"\1mlp.\2", name): stored for name, stored in tensors.items()}
 
 
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:

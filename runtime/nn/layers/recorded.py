@@ -127,7 +127,8 @@ def _recordable(layer: object) -> DecoderLayer:
     """Return a layer of which all happens on the device.  Raises NotRecorded."""
     if not isinstance(layer, DecoderLayer):
         raise NotRecorded("kernels of another kind")
-    if not isinstance(layer.attention, SelfAttention) or not isinstance(layer.mlp, GatedMlp):
+    has_experts = layer.beside_mlp is not None or not isinstance(layer.mlp, GatedMlp)
+    if has_experts or not isinstance(layer.attention, SelfAttention):
         raise NotRecorded("latent attention, or experts")
     if layer.attention.dim > MOST_DIM:
         raise NotRecorded(f"heads of {layer.attention.dim} numbers")

@@ -169,6 +169,16 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
         num_global_key_value_heads=1,
         num_key_value_heads=4,
     ),
+    "gemma4-experts": partial(
+        _gemma4,
+        seed=54,
+        enable_moe_block=True,
+        num_experts=8,
+        top_k_experts=3,
+        moe_intermediate_size=32,
+        attention_k_eq_v=True,
+        num_global_key_value_heads=1,
+    ),
     "gemma4-images": partial(
         _gemma4,
         model_class=Gemma4ForConditionalGeneration,

@@ -73,7 +73,7 @@ def spread_weights(model: torch.nn.Module, seed: int, embedding: float = 0.3) ->
     for index, (name, parameter) in enumerate(sorted([*model.named_parameters(), *buffers])):
         generator = torch.Generator().manual_seed(seed * 1000 + index)
         noise = torch.randn(parameter.shape, generator=generator)
-        if name.endswith(("norm.weight", "layer_scalar")):
+        if name.endswith(("norm.weight", "layer_scalar", "scale")) or "layernorm_" in name:
             parameter.copy_(1 + 0.2 * noise)
         elif name.endswith("bias"):
             parameter.copy_(0.3 * noise)

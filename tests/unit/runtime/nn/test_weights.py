@@ -109,7 +109,8 @@ def llama(tmp_path: Path) -> Path:
 # --- loading ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("family", [family for family in FAMILIES if not family.startswith("deepseek")])
+# Those left out have parts that others have not; their tokens are compared with transformers all the same.
+@pytest.mark.parametrize("family", [name for name in FAMILIES if not name.startswith(("deepseek", "gemma4"))])
 def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
     weights = _load(tmp_path)
