@@ -14,7 +14,7 @@ MAX_EXPERTS = 2**16
 
 @dataclass(frozen=True, slots=True)
 class ExpertsConfig:
-    """A mixture of experts, which takes the place of a layer's MLP (Shazeer et al., arXiv 1701.06538).
+    """A mixture of experts, in the place of a layer's MLP or beside it (Shazeer et al., arXiv 1701.06538).
 
     Attributes:
         count: experts of the layer.
@@ -28,6 +28,9 @@ class ExpertsConfig:
         groups_per_row: from how many of them a row's experts may come.
         scaling: multiplies a row's weights.
         shared_size: the inner width of an MLP that all rows go through beside their experts; 0 for none.
+        router_eps: what is added to the mean square of rows, which the router normalises, with factors of their numbers
+            and of the experts in the file (Gemma 4); None where it takes them as they are.
+        beside_mlp: whether the layer has its MLP, too, and reads and adds either by norms of its own.
     """
 
     count: int
@@ -41,7 +44,9 @@ class ExpertsConfig:
     groups_per_row: int = 1
     scaling: float = 1.0
     shared_size: int = 0
+    router_eps: float | None = None
+    beside_mlp: bool = False
 
 
-# What each layer has in the place of its MLP; None is the MLP itself.
+# What each layer has in the place of its MLP, or beside it; None is the MLP alone.
 Experts = tuple[ExpertsConfig | None, ...]

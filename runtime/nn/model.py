@@ -142,6 +142,7 @@ class Transformer:
         self._query_scales = None if scale is None else query_scales(scale, kv.context, self._device, self._dtype)
         # Rounded as transformers rounds it: Gemma was trained with the square root of its size in bfloat16.
         self._embedding_scale = torch.tensor(config.scales.embedding, dtype=self._dtype).item()
+        self._mask_kinds = {(window, config.group(layer)) for layer, window in enumerate(config.window)}
         self._layers: Sequence[AnyLayer] = weights.layers
         self._head: Linear | NativeLinear = weights.lm_head
         self._draws = None if kernels is None else NativeDraws(kernels)
@@ -202,7 +203,7 @@ class Transformer:
                 (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
             ],
             query_scale=None if self._query_scales is None else self._query_scales[positions.tensor],
-            masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
+            masks={} if singly else {kind: self.build_mask(segments, *kind) for kind in self._mask_kinds},
             buffers=self.buffers,
             single=singly.sent() if singly else None,
             sent=staging,
@@ -278,7 +279,7 @@ class Transformer:
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-        """Move KV; returns what a `Save` copied, `[layers, parts, kv_heads, tokens, dim]` in host memory."""
+        """Move KV; returns what a `Save` copied, `[pieces, parts, kv_heads, tokens, dim]` in host memory."""
         match transfer:
             case Save(slot, start, end, windows, origin):
                 return self.kv.save(slot, start, end, windows=windows, origin=origin)
@@ -310,9 +311,8 @@ class Transformer:
         """Return the logits of the tokens after rows of `states`, float32 `[rows, vocab]`."""
         return _scaled_logits(self._head(states).float(), self.config.scales)
 
-    def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
-        """Build the step's mask for layers with this window, as `step_mask` does."""
-        group = self.config.num_heads // self.config.num_kv_heads
+    def build_mask(self, segments: Sequence[Segment], window: int | None, group: int) -> torch.Tensor | None:
+        """Build the step's mask for layers with this window and so many query heads of a KV head, as `step_mask`."""
         return step_mask(segments, window, group, self._device, self._dtype)
 
 

@@ -54,6 +54,16 @@ def gpt_oss_experts(settings: Settings, num_layers: int) -> Experts:
     return (ExpertsConfig(count, per_row, width, bias=True, clamped=clamped),) * num_layers
 
 
+def gemma4_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Gemma 4: where `enable_moe_block` says so, experts beside the MLP of every layer."""
+    if not boolean(settings, "enable_moe_block"):
+        return no_experts(settings, num_layers)
+    integer(settings, "num_experts")
+    count, per_row = _counts({**settings, "num_experts_per_tok": integer(settings, "top_k_experts")})
+    width, eps = integer(settings, "moe_intermediate_size"), number(settings, "rms_norm_eps")
+    return (ExpertsConfig(count, per_row, width, router_eps=eps, beside_mlp=True),) * num_layers
+
+
 def deepseek2_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of DeepSeek-V2: shares of all experts, some files with groups (arXiv 2405.04434, section 2.2)."""
     if settings["scoring_func"] not in (None, "softmax"):

@@ -51,8 +51,11 @@ _TEXT = (
     ("language_model.lm_head.", "lm_head."),
     ("model.language_model.", "model."),
 )
-_NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector)\.")
+_NOT_TEXT = re.compile(
+    r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|vision_embedder)\."
+)
 
+_BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
@@ -86,6 +89,11 @@ def _with_parts(name: str, names: Mapping[str, str]) -> str:
     for part, canonical in names.items():
         name = f".{name}.".replace(f".{part}.", f".{canonical}.")[1:-1]
     return name
+
+
+def experts_under_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the router and the experts beside an MLP as parts of it."""
+    return {_BESIDE.sub(r"\1mlp.\2", name): stored for name, stored in tensors.items()}
 
 
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:

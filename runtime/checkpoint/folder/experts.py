@@ -33,6 +33,9 @@ _ROUTERS = {
     "router.weight": "gate.weight",
     "router.bias": "gate.bias",
     "router.layer.weight": "gate.weight",  # Granite
+    "router.proj.weight": "gate.weight",  # Gemma 4, as the next
+    "router.scale": "gate.scale",
+    "router.per_expert_scale": "gate.per_expert_scale",
 }
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")
 _MIXTRAL_PARTS = {"1": "gate_proj", "2": "down_proj", "3": "up_proj"}

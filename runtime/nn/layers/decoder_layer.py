@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.nn.layers.experts import MixtureOfExperts
+from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
@@ -34,7 +34,11 @@ class DecoderLayer:
         self.after_attention = read_norm(source, norms.after_attention, config)
         self.before_mlp = read_norm(source, norms.before_mlp, config)
         self.mlp = _mlp(source.under("mlp"), config, index)
+        experts = config.experts[index]
+        beside = experts is not None and experts.beside_mlp
+        self.beside_mlp = ExpertsBesideMlp(source, config, index) if beside else None
         self.after_mlp = read_norm(source, norms.after_mlp, config)
+        self.scalar = source.tensor("layer_scalar", 1) if config.layer_scalars else None
         self._parallel = norms.parallel
         self._scale = config.scales.residual
 
@@ -42,7 +46,8 @@ class DecoderLayer:
     def nbytes(self) -> int:
         """Bytes of memory."""
         norms = self.before_attention, self.after_attention, self.before_mlp, self.after_mlp
-        return self.attention.nbytes + self.mlp.nbytes + sum(norm.nbytes for norm in norms)
+        parts = self.attention, self.mlp, self.beside_mlp, *norms, self.scalar
+        return sum(part.nbytes for part in parts if part is not None)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
@@ -50,7 +55,12 @@ class DecoderLayer:
         normed = self.before_attention(hidden)
         hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=scale)
         normed = normed if self._parallel else self.before_mlp(hidden)
-        hidden.add_(self.after_mlp(batch.whole(self.mlp(normed))), alpha=scale)
+        added = batch.whole(self.mlp(normed))
+        if self.beside_mlp is not None:
+            added = self.beside_mlp(hidden, added)
+        hidden.add_(self.after_mlp(added), alpha=scale)
+        if self.scalar is not None:
+            hidden.mul_(self.scalar)
 
 
 def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention | ShortConv:
@@ -63,12 +73,12 @@ def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAtt
 
 def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:
     experts = config.experts[index]
-    if experts is not None:
-        return MixtureOfExperts(source, config.hidden_size, experts)
+    if experts is not None and not experts.beside_mlp:
+        return MixtureOfExperts(source, config.hidden_size, experts, ACTIVATIONS[config.activation])
     return GatedMlp(
         source,
         config.hidden_size,
-        config.intermediate_size,
+        config.shape(index).intermediate_size,
         bias=config.mlp_bias,
         activation=ACTIVATIONS[config.activation],
     )

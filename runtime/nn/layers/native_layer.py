@@ -261,6 +261,8 @@ def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dt
     attention, mlp, norms, rope = layer.attention, layer.mlp, config.norms, config.ropes[index]
     if not isinstance(attention, SelfAttention) or not isinstance(mlp, GatedMlp):
         raise NotInKernels("latent attention, recurrence, or experts")
+    if config.layer_shapes or config.layer_scalars or config.qk_norm == "with_values":
+        raise NotInKernels("layers of other sizes each, scaled layers, or norms of values")
     if norms.parallel:
         raise NotInKernels("attention and MLP side by side")
     if not isinstance(attention.query_key_norm, HeadNorm | None):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # Rows of what is recorded; a step takes the least that holds its own.
 SIZES = (1, 2, 4, 8, 16, 32, 64)
+MOST_DIM = 256  # of a head: the kernels of single rows were not run with more, which may not fit a GPU's registers
 
 logger = logging.getLogger("cede.model")
 
@@ -129,6 +130,9 @@ def _recordable(layer: object) -> DecoderLayer:
     """Return a layer of which all happens on the device.  Raises NotRecorded."""
     if not isinstance(layer, DecoderLayer):
         raise NotRecorded("kernels of another kind")
-    if not isinstance(layer.attention, SelfAttention) or not isinstance(layer.mlp, GatedMlp):
+    has_experts = layer.beside_mlp is not None or not isinstance(layer.mlp, GatedMlp)
+    if has_experts or not isinstance(layer.attention, SelfAttention):
         raise NotRecorded("latent attention, recurrence, or experts")
+    if layer.attention.dim > MOST_DIM:
+        raise NotRecorded(f"heads of {layer.attention.dim} numbers")
     return layer

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from runtime.nn.layers.norm import RMSNorm
 from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Router:
         bias: float32 `[experts]`, or None.
         correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; of
             sigmoids alone.
+        input_scale: `[hidden]`, the weight of the norm of what it scores, where there is one.
+        expert_scale: float32 `[experts]`, multiplies the weights of each there; else None.
     """
 
     def __init__(self, source: WeightSource, hidden: int, config: ExpertsConfig) -> None:
@@ -49,18 +52,29 @@ class Router:
         self.correction: Tensor | None = None
         if config.gating == "sigmoid":
             self.correction = source.tensor("e_score_correction_bias", config.count, dtype=torch.float32)
+        self.input_scale: Tensor | None = None
+        self.expert_scale: Tensor | None = None
+        if config.router_eps is not None:
+            self.input_scale = source.tensor("scale", hidden, dtype=torch.float32)
+            self.expert_scale = source.tensor("per_expert_scale", config.count, dtype=torch.float32)
+            self._norm = RMSNorm(self.input_scale, config.router_eps)
         self._gating = _GATINGS[config.gating]
         self._config = config
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return total_bytes(self.weight, self.bias, self.correction)
+        return total_bytes(self.weight, self.bias, self.correction, self.input_scale, self.expert_scale)
 
     def __call__(self, x: Tensor) -> Routes:
         """Choose the experts of rows, `[rows, hidden]`."""
-        logits = F.linear(x.float(), self.weight, self.bias)
+        x = x.float()
+        if self.expert_scale is not None:
+            x = self._norm(x).mul_(x.shape[-1] ** -0.5)
+        logits = F.linear(x, self.weight, self.bias)
         routes = self._gating(logits, self.correction, self._config)
+        if self.expert_scale is not None:
+            return Routes(routes.weights * self.expert_scale[routes.experts], routes.experts)
         return routes if self._config.scaling == 1 else Routes(routes.weights * self._config.scaling, routes.experts)
 
 

@@ -110,8 +110,9 @@ def llama(tmp_path: Path) -> Path:
 # --- loading ------------------------------------------------------------------------------------------------------
 
 
+# Those left out have parts that others have not; their tokens are compared with transformers all the same.
 @pytest.mark.parametrize(
-    "family", [name for name in FAMILIES if name not in HYBRID_FAMILIES and "deepseek" not in name]
+    "family", [name for name in FAMILIES if name not in HYBRID_FAMILIES and not name.startswith(("deepseek", "gemma4"))]
 )
 def test_every_tensor_of_the_file_is_in_its_place(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)

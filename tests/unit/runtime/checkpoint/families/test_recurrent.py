@@ -36,7 +36,7 @@ def test_the_keys_of_published_files_are_read() -> None:
     conv = ShortConvConfig(channels=1024, width=3, bias=False)
     assert config.recurrent == (conv, conv, None, conv, None)
     assert config.states[:3] == ((StatePart((2, 1024)),), (StatePart((2, 1024)),), None)
-    assert (config.kv_layers, config.is_hybrid) == ((2, 4), True)
+    assert (config.kv_pieces, config.is_hybrid) == ((0, 0, 1, 0, 1), True)
     assert (config.intermediate_size, config.tied_embeddings) == (4608, True)
 
 
