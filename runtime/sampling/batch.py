@@ -101,7 +101,7 @@ class Filters:
         index: of these rows among the random ones; None for all of them.
         ranks: how many of the likeliest tokens have to be put in order; None for all.
         top_k, top_p: infinity where they are not asked for.
-        min_p, top_a: 0 where they are not.
+        min_p: 0 where it is not.
     """
 
     index: StagedTensor | None
@@ -109,7 +109,6 @@ class Filters:
     top_k: StagedTensor
     top_p: StagedTensor
     min_p: StagedTensor
-    top_a: StagedTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ class RandomRows:
     """The rows whose token is drawn at random from a distribution.
 
     These are all but the greedy ones; where `SamplingBatch.draws` draws the others, only those whose distribution is
-    asked for, or judges a draft's, or that have a filter which it does not.
+    asked for, or judges a draft's.
 
     Attributes:
         rows: their indices among the sampled rows, on the host.
@@ -278,15 +277,12 @@ def _masked_rows(specs: Sequence[SampleSpec], staging: StagingBuffer, penalties:
 def _random_rows(
     specs: Sequence[SampleSpec], drafts: Sequence[DraftToken | None], staging: StagingBuffer, *, all_of_them: bool
 ) -> RandomRows | None:
-    """Stage the rows that are drawn at random: all of them, or those that need a distribution, as for top-a."""
+    """Stage the rows that are drawn at random: all of them, or those that need a distribution."""
     rows = [
         row
         for row, (spec, draft) in enumerate(zip(specs, drafts, strict=True))
         if spec.params.temperature > 0
-        and (
-            (all_of_them or spec.params.top_a > 0)  # which no `TokenDraws` knows
-            or (spec.for_rejection or (draft is not None and draft.distribution is not None))
-        )
+        and (all_of_them or spec.for_rejection or (draft is not None and draft.distribution is not None))
     ]
     if not rows:
         return None
@@ -305,7 +301,7 @@ def _filters(params: Sequence[SamplingParams], staging: StagingBuffer) -> list[F
 
     Which part a row is in depends on its own parameters alone, so that its neighbours change no sum by its rounding.
     """
-    filtering = {row: p for row, p in enumerate(params) if p.top_k > 0 or p.top_p < 1 or p.min_p > 0 or p.top_a > 0}
+    filtering = {row: p for row, p in enumerate(params) if p.top_k > 0 or p.top_p < 1 or p.min_p > 0}
     few = {row: p for row, p in filtering.items() if 0 < p.top_k <= FEW_RANKS}
     many = {row: p for row, p in filtering.items() if row not in few}
     parts = [(few, FEW_RANKS), (many, None)]
@@ -323,7 +319,6 @@ def _filters_of(
         # A top_p of 1 keeps the tail that vanishes in the rounded sum too, as it does where no row filters.
         staging.floats([p.top_p if p.top_p < 1 else math.inf for p in own]),
         staging.floats([p.min_p for p in own]),
-        staging.floats([p.top_a for p in own]),
     )
 
 

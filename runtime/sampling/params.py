@@ -28,7 +28,6 @@ class SamplingParams:
         seed: None asks for a fresh one.
         logprobs: how many alternatives to report beside the chosen token; None for no log-probabilities at all.
         reproducible: the client named the seed, and so is promised the same tokens again, however many are drafted.
-        top_a: the least probability of a token, as a share of the square of the likeliest one's; 0 for any.
     """
 
     temperature: float = 1.0
@@ -44,7 +43,6 @@ class SamplingParams:
     seed: int | None = None
     logprobs: int | None = None
     reproducible: bool = True
-    top_a: float = 0.0
 
     @property
     def penalises(self) -> bool:

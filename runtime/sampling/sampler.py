@@ -164,7 +164,7 @@ def adjust_logits(logits: torch.Tensor, batch: SamplingBatch) -> torch.Tensor:
 
 
 def distribution(logits: torch.Tensor, random_rows: RandomRows) -> torch.Tensor:
-    """Apply temperature, then top-k, top-p, min-p and top-a.
+    """Apply temperature, then top-k, top-p and min-p.
 
     Args:
         logits: float32 `[random rows, vocab]`, adjusted.
@@ -197,9 +197,8 @@ def _filtered(probs: torch.Tensor, filters: Filters) -> torch.Tensor:
     # one of them may stand far behind the others.  The likeliest token stays, also at top_p=0.
     reaching = (mass_before < filters.top_p.column * candidates.sum(-1, keepdim=True)).sum(-1, keepdim=True)
     in_top_p = ranks < reaching.clamp_(min=1)
-    likeliest = ordered[:, :1]
-    is_likely = ordered >= torch.maximum(filters.min_p.column, filters.top_a.column * likeliest) * likeliest
-    threshold = ordered.masked_fill(~(in_top_k & in_top_p & is_likely), 1.0).amin(-1, keepdim=True)
+    in_min_p = ordered >= filters.min_p.column * ordered[:, :1]
+    threshold = ordered.masked_fill(~(in_top_k & in_top_p & in_min_p), 1.0).amin(-1, keepdim=True)
     return probs * (probs >= threshold)
 
 

@@ -15,7 +15,7 @@ TOO_FEW = 5  # expected of a cell: below that chi-square's distribution is not t
 
 
 def filtered(logits: Sequence[float], params: SamplingParams) -> list[float]:
-    """Return what is drawn from, in float64: top-k, top-p of those, min-p, top-a; equal tokens stand together."""
+    """Return what is drawn from, in float64: top-k, top-p of those, and min-p; equal tokens stand or fall together."""
     most = max(logits)
     exponentials = [math.exp((logit - most) / params.temperature) for logit in logits]
     total = sum(exponentials)
@@ -23,9 +23,8 @@ def filtered(logits: Sequence[float], params: SamplingParams) -> list[float]:
     ranked = sorted(probs, reverse=True)
     candidates = ranked[: params.top_k or len(ranked)]
     kept, mass = candidates[:1], candidates[0]
-    least = max(params.min_p * ranked[0], params.top_a * ranked[0] ** 2)
     for prob in candidates[1:]:
-        if (mass < params.top_p * sum(candidates) or params.top_p == 1) and prob >= least:
+        if (mass < params.top_p * sum(candidates) or params.top_p == 1) and prob >= params.min_p * ranked[0]:
             kept.append(prob)
         mass += prob
     remaining = [prob if prob >= kept[-1] else 0.0 for prob in probs]

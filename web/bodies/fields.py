@@ -54,7 +54,6 @@ Temperature = Annotated[float, Field(ge=0, le=2)]
 TopP = Annotated[float, Field(gt=0, le=1)]
 TopK = Annotated[int, Field(ge=-1, le=MAX_INTEGER)]
 MinP = Annotated[float, Field(ge=0, le=1)]
-TopA = Annotated[float, Field(ge=0, le=1)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 # No request needs more than these; far beyond them a logit would leave the range of float32.
 RepetitionPenalty = Annotated[float, Field(ge=0.01, le=100)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
-from web.bodies.fields import MinP, Seed, Temperature, TopA, TopK, TopP
+from web.bodies.fields import MinP, Seed, Temperature, TopK, TopP
 from web.bodies.strict_model import StrictModel
 from web.process.limits import MAX_DIGITS
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
 
 SAMPLING_FIELDS = (
-    "temperature top_k top_p min_p top_a repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
+    "temperature top_k top_p min_p repetition_penalty presence_penalty frequency_penalty min_tokens seed".split()
 )
 """Fields of a body that are sampling parameters under the same name."""
 
@@ -28,7 +28,6 @@ class SamplingFields(StrictModel):
     top_k: TopK | None = None
     top_p: TopP | None = None
     min_p: MinP | None = None
-    top_a: TopA | None = None
     seed: Seed | None = None
 
 

@@ -51,20 +51,15 @@ def test_only_what_is_asked_for_is_there() -> None:
 
 
 def test_where_others_draw_only_what_needs_a_distribution_is_staged() -> None:
-    """A draft that rejection sampling will judge, one that it judges, and a filter that others do not know."""
+    """A draft that rejection sampling will judge, and one that it judges."""
     judged, plain = DraftToken(5, torch.ones(50)), SampleSpec(WHOLE, 9, 0)
-    filtered = replace(plain, params=replace(WHOLE, top_a=0.5))
-    specs = [plain, replace(plain, for_rejection=True), SampleSpec(GREEDY, 9, 0), plain, plain, filtered]
+    specs = [plain, replace(plain, for_rejection=True), SampleSpec(GREEDY, 9, 0), plain, plain]
     staging = StagingBuffer()
     batch = SamplingBatch.stage(
-        specs,
-        [None, None, None, judged, DraftToken(5), None],
-        staging,
-        MaskPenalties(torch.device("cpu")),
-        NeverAsked(),
+        specs, [None, None, None, judged, DraftToken(5)], staging, MaskPenalties(torch.device("cpu")), NeverAsked()
     )
     assert batch.random_rows is not None
-    assert batch.random_rows.rows == [1, 3, 5]
+    assert batch.random_rows.rows == [1, 3]
     assert batch.rejection_rows is not None
     staging.send(torch.device("cpu"))
     assert batch.rejection_rows.index.tensor.tolist() == [1]

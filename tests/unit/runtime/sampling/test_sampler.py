@@ -18,11 +18,6 @@ from tests.rows import every_row
 from tests.unit.runtime.sampling.sampler_rows import FILTERS, VOCAB, random_logits, spec_of, token_of
 
 GREEDY = SamplingParams(temperature=0)
-OF_TOP_A: list[dict[str, Any]] = [
-    {"top_a": 1.0},
-    {"top_a": 0.2},
-    {"top_k": 8, "top_p": 0.7, "min_p": 0.01, "top_a": 0.5},
-]
 
 
 # --- greedy -------------------------------------------------------------------------------------------------------
@@ -57,7 +52,7 @@ def test_logits_are_not_changed() -> None:
 # --- filters ------------------------------------------------------------------------------------------------------
 
 
-@every_row("filters", [*FILTERS, *OF_TOP_A, {"top_k": FEW_RANKS}, {"top_k": FEW_RANKS + 1}])
+@every_row("filters", [*FILTERS, {"top_k": FEW_RANKS}, {"top_k": FEW_RANKS + 1}])
 @every_row("ties", [False, True])
 @every_row("vocab", [VOCAB, 4 * FEW_RANKS])
 def test_filters_are_those_of_the_reference(filters: dict[str, Any], ties: bool, vocab: int) -> None:

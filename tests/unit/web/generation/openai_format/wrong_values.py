@@ -62,7 +62,6 @@ BOTH: list[tuple[str, Any, str]] = [
     ("top_k", 1.5, "top_k"),
     ("min_p", 1.1, "min_p"),
     ("min_p", -0.1, "min_p"),
-    ("top_a", 1.1, "top_a"),
     ("repetition_penalty", 0, "repetition_penalty"),
     ("repeat_penalty", -1, "repeat_penalty"),
     ("min_tokens", -1, "min_tokens"),
