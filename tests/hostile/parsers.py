@@ -23,7 +23,6 @@ from web.apis.anthropic.parse import count_tokens, parse_messages
 from web.apis.ollama.chat import parse_chat as parse_ollama_chat
 from web.apis.ollama.generate import parse_generate
 from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.edits import parse_edit
 from web.apis.openai.completions.parse import parse_completion
 from web.apis.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
 from web.apis.responses.stored.archive import no_history
@@ -61,7 +60,6 @@ def _input_tokens(raw: bytes, model: ServedModel, _: int) -> object:
 PARSERS: dict[str, Callable[[bytes, ServedModel, int], object]] = {
     "/v1/chat/completions": parse_chat,
     "/v1/completions": parse_completion,
-    "/v1/edits": parse_edit,
     "/v1/responses": _response,
     "/v1/responses/input_tokens": _input_tokens,
     "/v1/messages": parse_messages,

@@ -2,7 +2,7 @@
 
 The path of a request says which folder answers it:
 
-    openai     /v1/chat/completions, /v1/completions, /v1/edits, /v1/embeddings
+    openai     /v1/chat/completions, /v1/completions, /v1/embeddings
     responses  /v1/responses, /v1/conversations
     anthropic  /v1/messages
     ollama     /api/...

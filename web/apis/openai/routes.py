@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from web.apis.openai.chat.parse import parse_chat
 from web.apis.openai.completions.answers import Completion, CompletionChunk
-from web.apis.openai.completions.edits import EditBody, parse_edit
 from web.apis.openai.completions.parse import parse_completion
 from web.apis.openai.completions.schema import CompletionBody
 from web.apis.openai.embeddings.answers import Embeddings
@@ -106,18 +105,6 @@ def _add_generating_routes(api: Api, responder: Responder, stored: StoredComplet
     async def create_completion() -> Response:
         """Create a completion of a text, or of token ids."""
         return await responder(partial(parse_completion, settings=settings))
-
-    @api.post(
-        "/v1/edits",
-        {200: Reply.generated(Completion, CompletionChunk)},
-        GENERATES,
-        body=EditBody,
-        example={"instruction": "Fix the spelling.", "input": "Helo", "max_tokens": 16},
-        parameters=CONTROL_HEADERS,
-    )
-    async def create_edit() -> Response:
-        """Create an edit of a text, by an instruction."""
-        return await responder(partial(parse_edit, settings=settings))
 
 
 def _add_stored_routes(api: Api, stored: StoredCompletions) -> None:

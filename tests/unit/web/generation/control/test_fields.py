@@ -38,7 +38,6 @@ def test_every_route_that_generates_takes_it() -> None:
     assert set(GENERATING) == {
         "/v1/chat/completions",
         "/v1/completions",
-        "/v1/edits",
         "/v1/responses",
         "/v1/messages",
         "/api/chat",

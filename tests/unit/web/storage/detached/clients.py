@@ -24,7 +24,6 @@ MESSAGES = [{"role": "user", "content": "hi"}]
 FORMATS: dict[str, Json] = {
     "/v1/chat/completions": {"messages": MESSAGES, "stream_options": {"include_usage": True}},
     "/v1/completions": {"prompt": "hi", "logprobs": 1},
-    "/v1/edits": {"instruction": "hi"},
     "/v1/responses": {"input": "hi"},
     "/v1/messages": {"model": "m", "messages": MESSAGES, "max_tokens": 9},
     "/api/chat": {"messages": MESSAGES},
