@@ -1,0 +1,1 @@
+"""Unit tests of `web.apis.kobold`, module by module."""
