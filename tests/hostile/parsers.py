@@ -20,7 +20,6 @@ from runtime.store.resolve import resolve_model
 from tests.hostile.bodies import FITTINGS, WITH_BODY
 from tests.hostile.values import Json, written
 from web.apis.anthropic.parse import count_tokens, parse_messages
-from web.apis.kobold.parse import parse_generate as parse_kobold_generate
 from web.apis.ollama.chat import parse_chat as parse_ollama_chat
 from web.apis.ollama.generate import parse_generate
 from web.apis.openai.chat.parse import parse_chat
@@ -67,7 +66,6 @@ PARSERS: dict[str, Callable[[bytes, ServedModel, int], object]] = {
     "/v1/messages/count_tokens": count_tokens,
     "/api/chat": parse_ollama_chat,
     "/api/generate": parse_generate,
-    "/api/v1/generate": parse_kobold_generate,
     "/tokenize": tokenize,
     "/detokenize": detokenize,
     "/apply-template": apply_template,

@@ -7,7 +7,6 @@ The path of a request says which folder answers it:
     anthropic  /v1/messages
     ollama     /api/...
     infill     /infill of llama-server, /v1/fim/completions of Mistral
-    kobold     /api/v1/generate, /api/extra/generate/stream of KoboldCpp
     utilities  /tokenize, /detokenize, /apply-template, /props, /version; /rerank, which is refused
     models     /v1/models, for OpenAI's clients and Anthropic's
 

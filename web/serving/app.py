@@ -18,8 +18,6 @@ from web.apis.anthropic.models import VERSION_HEADER
 from web.apis.anthropic.routes import MESSAGES
 from web.apis.anthropic.routes import add_routes as add_anthropic_routes
 from web.apis.infill.routes import add_routes as add_infill_routes
-from web.apis.kobold.routes import ERRORS as KOBOLD_ERRORS
-from web.apis.kobold.routes import add_routes as add_kobold_routes
 from web.apis.models import MODELS
 from web.apis.models import add_routes as add_model_routes
 from web.apis.ollama.errors import OllamaErrors
@@ -63,7 +61,6 @@ ERROR_SHAPES = ErrorShapes(
     OpenAIErrors(),
     (
         *RESPONSE_ERRORS,
-        *KOBOLD_ERRORS,
         ErrorRoute(MESSAGES, AnthropicErrors()),
         ErrorRoute(MODELS, AnthropicErrors(), header=VERSION_HEADER),
         ErrorRoute("/api", OllamaErrors()),
@@ -117,7 +114,6 @@ def create_app(
     add_anthropic_routes(app, responder)
     add_ollama_routes(app, responder)
     add_infill_routes(app, responder, openai)
-    add_kobold_routes(app, responder)
     add_utility_routes(app, responder)
     add_model_routes(app, engine)
     cede = Api(app, "Cede", "The state of the engine, the cancel of a request, and this document.", Error)

@@ -1,1 +1,0 @@
-"""Unit tests of `web.apis.kobold`, module by module."""
