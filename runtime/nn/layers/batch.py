@@ -41,6 +41,7 @@ class LayerRows:
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
     masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
+    layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     def part(self, places: slice) -> LayerRows:
@@ -71,6 +72,7 @@ class LayerRows:
             rotations=[(cos[rows], sin[rows]) for cos, sin in self.rotations],
             masks=self.masks,
             whole=self.whole,
+            layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
         )
 
 

@@ -93,6 +93,8 @@ class RecordedLayers:
         for own, given in zip(rows.rotations, batch.rotations, strict=True):
             for static, computed in zip(own, given, strict=True):
                 static[:count].copy_(computed)
+        if rows.layer_inputs is not None and batch.layer_inputs is not None:
+            rows.layer_inputs[:count].copy_(batch.layer_inputs)
         batch.hidden, batch.recorded = rows.hidden[:count], size
 
     def run(self, batch: Batch, index: int) -> bool:
@@ -113,12 +115,16 @@ def _static_rows(
     def angles(width: int) -> Tensor:
         return torch.zeros(size, 1, width, device=device, dtype=dtype)
 
+    given = None
+    if config.layer_input_size:
+        given = torch.zeros(size, config.num_layers, config.layer_input_size, device=device, dtype=dtype)
     return LayerRows(
         segments=[],
         ranges=[],
         hidden=torch.zeros(size, config.hidden_size, device=device, dtype=dtype),
         rotations=[(angles(rope.rotary_dim), angles(rope.rotary_dim)) for rope in config.distinct_ropes],
         masks={},
+        layer_inputs=given,
         single=SingleRows(RowTable(numbers), capture.kernels),
     )
 

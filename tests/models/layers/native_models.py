@@ -71,6 +71,16 @@ GEMMA3 = LLAMA | {  # GELU, norms on both sides, windows in all layers but each 
     "rope_theta": 1000000.0,
     "rope_local_base_freq": 10000.0,
 }
+GEMMA4 = GEMMA3 | {  # heads of two sizes, inputs of each layer, and the last two read the KV of the first two
+    "architectures": ["Gemma4ForCausalLM"],
+    "model_type": "gemma4_text",
+    "num_hidden_layers": 4,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "global_head_dim": 128,
+    "num_kv_shared_layers": 2,
+    "hidden_size_per_layer_input": 16,
+    "vocab_size_per_layer_input": 320,
+}
 MISTRAL = LLAMA | {"architectures": ["MistralForCausalLM"], "model_type": "mistral", "sliding_window": 7}
 PHI3 = LLAMA | {  # half of each head is rotated
     "architectures": ["Phi3ForCausalLM"],

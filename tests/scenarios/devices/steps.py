@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 # All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
-# heads of which a part is rotated; experts; sinks; a latent.
+# heads of which a part is rotated; experts; sinks; a latent; experts beside
+# an MLP and a norm of values; inputs of layers and shared KV.
 STEP_FAMILIES = (
     "llama-bias",
     "qwen3-tied",
@@ -38,6 +39,8 @@ STEP_FAMILIES = (
     "deepseek3-plain",
     "deepseek2",
     "deepseek3",
+    "gemma4-experts",
+    "gemma4-layer-inputs",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
