@@ -72,6 +72,7 @@ class ModelConfig:
         layer_shapes: sizes of each layer, which `num_kv_heads`, `head_dim` and `intermediate_size` are those of the
             narrowest of; none where all are alike.
         layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
+        layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
         ranks: how many of these shares make up the model; 1 where this is the whole.
     """
 
@@ -105,6 +106,7 @@ class ModelConfig:
     qk_norm_rotated: bool = False
     layer_shapes: tuple[LayerShape, ...] = ()
     layer_scalars: bool = False
+    layer_input_size: int = 0
     ranks: int = 1
 
     def shape(self, layer: int) -> LayerShape:
@@ -237,6 +239,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         qk_norm_rotated=family.qk_norm_rotated,
         layer_shapes=shapes,
         layer_scalars=family.layer_scalars,
+        layer_input_size=family.layer_input_size(settings),
     )
 
 

@@ -117,9 +117,11 @@ def footprint(
     shapes = weight_shapes(config)
     sizes = [config.shape(layer) for layer in range(config.num_layers)]
     heads = max((config.num_heads + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
-    widths = heads + _mlp_width(config) + 4 * config.hidden_size
+    inputs = config.num_layers * config.layer_input_size  # numbers that the layers are given of a token
+    widths = heads + _mlp_width(config) + 4 * config.hidden_size + 3 * inputs
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
-    largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])
+    embedded = config.vocab_size * max(config.hidden_size, inputs)
+    largest = max(embedded, *(outputs * columns for outputs, columns in shapes.matrices))
     return Footprint(
         weights=planned_bytes(config, options.quantize, device, dtype, tensors, kernels).total(),
         drafter=drafter.weights,

@@ -97,7 +97,7 @@ class HiddenStates:
 class Transformer:
     """Weights, KV and rope tables of one model on one device.
 
-    A drafter is a subclass that overrides `embed`, `store_states` or `compute_logits`.
+    A drafter is a subclass that overrides `embed`, `embed_for_layers`, `store_states` or `compute_logits`.
 
     Args:
         config: the model's.
@@ -190,10 +190,12 @@ class Transformer:
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
         staging.send(self._device, waits=drawn is None)
+        hidden = self.embed(token_ids.tensor, places.tensor)
         batch = Batch(
             segments=list(segments),
             ranges=ranges,
-            hidden=self.embed(token_ids.tensor, places.tensor),
+            hidden=hidden,
+            layer_inputs=self.embed_for_layers(token_ids.tensor, hidden),
             places=places.tensor,
             positions=positions.tensor,
             sampled_rows=sampled_rows.tensor,
@@ -228,6 +230,8 @@ class Transformer:
         batch.single = singly.sent() if singly else None
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
+        if batch.layer_inputs is not None:
+            batch.layer_inputs = batch.layer_inputs[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
         batch.query_scale = None if batch.query_scale is None else batch.query_scale[rows]
         batch.recorded = 0  # the rows lie elsewhere now
@@ -301,6 +305,16 @@ class Transformer:
         """Return what goes into the first layer, `[rows, hidden]`; the arguments are `[rows]` each, see `Batch`."""
         embedded = self.weights.embedding(token_ids)
         return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)
+
+    def embed_for_layers(self, token_ids: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor | None:
+        """Return what each layer is given of the tokens, `[rows, layers, size]`; None where that is nothing.
+
+        Args:
+            token_ids: `[rows]`.
+            embedded: what goes into the first layer, `[rows, hidden]`.
+        """
+        inputs = self.weights.layer_inputs
+        return None if inputs is None else inputs(token_ids, embedded)
 
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:
         """Store what a drafter goes on from; `states` is `[rows, hidden]`, after the final norm."""

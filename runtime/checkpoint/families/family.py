@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
-from runtime.checkpoint.families.layer_shapes import all_alike
+from runtime.checkpoint.families.layer_shapes import all_alike, no_layer_inputs
 from runtime.checkpoint.families.norms import LLAMA, Norms
 from runtime.checkpoint.families.scales import llama_scales
 from runtime.checkpoint.families.sizes import plain_mlp
@@ -53,6 +53,7 @@ class Family:
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
         layer_shapes: tells the sizes of each layer, from settings and the layers' types; none where all are alike.
         layer_scalars: each layer multiplies the hidden states that it leaves with a number.
+        layer_input_size: tells how much each layer is given of a token besides the hidden states, from the settings.
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
             None where all layers share one.
@@ -87,6 +88,7 @@ class Family:
     reads_layer_types: bool = False
     layer_shapes: Callable[[Settings, list[str]], tuple[LayerShape, ...]] = all_alike
     layer_scalars: bool = False
+    layer_input_size: Callable[[Settings], int] = no_layer_inputs
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
     local_theta: str | None = None
     partial_rotary: bool = False

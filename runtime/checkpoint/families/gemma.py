@@ -7,8 +7,8 @@ from dataclasses import replace
 from runtime.checkpoint.families.experts import gemma4_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import full_at_intervals
-from runtime.checkpoint.families.layer_shapes import gemma4_shapes
-from runtime.checkpoint.families.layout import experts_under_mlp, text_part
+from runtime.checkpoint.families.layer_shapes import gemma4_layer_inputs, gemma4_shapes, no_layer_inputs
+from runtime.checkpoint.families.layout import experts_under_mlp, text_part, without_shared_kv
 from runtime.checkpoint.families.norms import GEMMA, GEMMA4_AROUND, GEMMA_AROUND
 from runtime.checkpoint.families.scales import gemma2_scales, gemma3_scales, gemma4_scales, gemma_scales
 
@@ -45,6 +45,7 @@ _GEMMA3 = Family(
         "final_logit_softcapping": None,
     },
 )
+_GEMMA4_LAYOUT = (experts_under_mlp, without_shared_kv)
 _GEMMA4 = Family(
     "gemma4_text",
     qkv_bias="attention_bias",
@@ -57,8 +58,9 @@ _GEMMA4 = Family(
     reads_layer_types=True,
     layer_shapes=gemma4_shapes,
     layer_scalars=True,
+    layer_input_size=gemma4_layer_inputs,
     experts=gemma4_experts,
-    layout=(experts_under_mlp,),
+    layout=_GEMMA4_LAYOUT,
     local_theta="rope_local_base_freq",
     defaults={
         **_DEFAULTS,
@@ -86,11 +88,14 @@ _GEMMA4 = Family(
         "num_kv_shared_layers": 0,
         "use_double_wide_mlp": False,
         "enable_moe_block": False,
+        "hidden_size_per_layer_input": 256,
+        "vocab_size_per_layer_input": 262_144,
     },
 )
 _GEMMA4_UNIFIED = replace(
     _GEMMA4,
     model_type="gemma4_unified_text",
+    layer_input_size=no_layer_inputs,
     defaults={**_GEMMA4.defaults, "max_position_embeddings": 262_144, "sliding_window": 1024},
 )
 
@@ -127,10 +132,10 @@ GEMMA_FAMILIES: dict[str, Family] = {
     ),
     "Gemma4ForCausalLM": _GEMMA4,
     "Gemma4ForConditionalGeneration": replace(
-        _GEMMA4, model_type="gemma4", text_config="text_config", layout=(text_part, experts_under_mlp)
+        _GEMMA4, model_type="gemma4", text_config="text_config", layout=(text_part, *_GEMMA4_LAYOUT)
     ),
     "Gemma4UnifiedForCausalLM": _GEMMA4_UNIFIED,
     "Gemma4UnifiedForConditionalGeneration": replace(
-        _GEMMA4_UNIFIED, model_type="gemma4_unified", text_config="text_config", layout=(text_part,)
+        _GEMMA4_UNIFIED, model_type="gemma4_unified", text_config="text_config", layout=(text_part, *_GEMMA4_LAYOUT)
     ),
 }

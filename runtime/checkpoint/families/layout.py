@@ -15,6 +15,7 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from runtime.checkpoint.layer_shape import LayerShape
     from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
 
@@ -39,6 +40,13 @@ class Sizes(Protocol):
         """Width of a plain MLP."""
 
     @property
+    def num_layers(self) -> int:
+        """Number of layers."""
+
+    def shape(self, layer: int) -> LayerShape:
+        """Return the sizes of one layer."""
+
+    @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
         """Rotary position embeddings of its layers, each once."""
 
@@ -56,6 +64,7 @@ _NOT_TEXT = re.compile(
 )
 
 _BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
+_KEYS_VALUES = re.compile(r"model\.layers\.(?P<layer>\d+)\.self_attn\.[kv]_(?:proj|norm)\.")
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
@@ -94,6 +103,17 @@ def _with_parts(name: str, names: Mapping[str, str]) -> str:
 def experts_under_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Name the router and the experts beside an MLP as parts of it."""
     return {_BESIDE.sub(r"\1mlp.\2", name): stored for name, stored in tensors.items()}
+
+
+def without_shared_kv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Leave out what published files have for keys and values of layers that read those of another layer."""
+    return {name: stored for name, stored in tensors.items() if not _is_shared_kv(name, config)}
+
+
+def _is_shared_kv(name: str, config: Sizes) -> bool:
+    found = _KEYS_VALUES.match(name)
+    layer = -1 if found is None else int(found["layer"])
+    return 0 <= layer < config.num_layers and config.shape(layer).kv_layer is not None
 
 
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:

@@ -44,6 +44,7 @@ class LayerRows:
     masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
     buffers: StateBuffers | None = None  # of recurrent layers
+    layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
@@ -82,6 +83,7 @@ class LayerRows:
             masks=self.masks,
             whole=self.whole,
             buffers=self.buffers,
+            layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.latent_attention import LatentAttention
+from runtime.nn.layers.layer_inputs import LayerInput
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
@@ -38,6 +39,8 @@ class DecoderLayer:
         beside = experts is not None and experts.beside_mlp
         self.beside_mlp = ExpertsBesideMlp(source, config, index) if beside else None
         self.after_mlp = read_norm(source, norms.after_mlp, config)
+        self.layer_input = LayerInput(source, config) if config.layer_input_size else None
+        self._index = index
         self.scalar = source.tensor("layer_scalar", 1) if config.layer_scalars else None
         self._parallel = norms.parallel
         self._scale = config.scales.residual
@@ -46,7 +49,7 @@ class DecoderLayer:
     def nbytes(self) -> int:
         """Bytes of memory."""
         norms = self.before_attention, self.after_attention, self.before_mlp, self.after_mlp
-        parts = self.attention, self.mlp, self.beside_mlp, *norms, self.scalar
+        parts = self.attention, self.mlp, self.beside_mlp, *norms, self.layer_input, self.scalar
         return sum(part.nbytes for part in parts if part is not None)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
@@ -59,6 +62,8 @@ class DecoderLayer:
         if self.beside_mlp is not None:
             added = self.beside_mlp(hidden, added)
         hidden.add_(self.after_mlp(added), alpha=scale)
+        if self.layer_input is not None and batch.layer_inputs is not None:
+            hidden.add_(self.layer_input(hidden, batch.layer_inputs[:, self._index]))
         if self.scalar is not None:
             hidden.mul_(self.scalar)
 

@@ -95,6 +95,8 @@ class RecordedLayers:
                 static[:count].copy_(computed)
         if rows.query_scale is not None and batch.query_scale is not None:
             rows.query_scale[:count].copy_(batch.query_scale)
+        if rows.layer_inputs is not None and batch.layer_inputs is not None:
+            rows.layer_inputs[:count].copy_(batch.layer_inputs)
         batch.hidden, batch.recorded = rows.hidden[:count], size
 
     def run(self, batch: Batch, index: int) -> bool:
@@ -115,6 +117,9 @@ def _static_rows(
     def angles(width: int) -> Tensor:
         return torch.zeros(size, 1, width, device=device, dtype=dtype)
 
+    given = None
+    if config.layer_input_size:
+        given = torch.zeros(size, config.num_layers, config.layer_input_size, device=device, dtype=dtype)
     return LayerRows(
         segments=[],
         ranges=[],
@@ -122,6 +127,7 @@ def _static_rows(
         rotations=[(angles(rope.rotary_dim), angles(rope.rotary_dim)) for rope in config.distinct_ropes],
         query_scale=None if config.scales.query is None else angles(1).float(),
         masks={},
+        layer_inputs=given,
         single=SingleRows(RowTable(numbers), capture.kernels),
     )
 

@@ -50,7 +50,7 @@ from transformers import (
     SeedOssForCausalLM,
 )
 
-from tests.models.families.writing import write_checkpoint
+from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,6 +204,16 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
         moe_intermediate_size=32,
         attention_k_eq_v=True,
         num_global_key_value_heads=1,
+    ),
+    "gemma4-layer-inputs": partial(
+        _gemma4,
+        seed=55,
+        num_hidden_layers=6,
+        layer_types=["sliding_attention", "full_attention"] * 3,
+        hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=VOCAB_SIZE,
+        num_kv_shared_layers=3,
+        use_double_wide_mlp=True,
     ),
     "gemma4-images": partial(
         _gemma4,

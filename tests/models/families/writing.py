@@ -84,7 +84,7 @@ def spread_weights(model: torch.nn.Module, seed: int, embedding: float = 0.3) ->
             parameter.copy_(1 + 0.2 * noise)
         elif name.endswith("bias"):
             parameter.copy_(0.3 * noise)
-        elif name.endswith(("embed_tokens.weight", "lm_head.weight")):
+        elif name.endswith(("embed_tokens.weight", "embed_tokens_per_layer.weight", "lm_head.weight")):
             parameter.copy_(embedding * noise)
             parameter[256:] *= 0.1
         else:

@@ -35,7 +35,7 @@ class Subject(NamedTuple):
     solo: list[int]
 
 
-@pytest.fixture(scope="module", params=["mistral", "qwen2-window", "gemma4-shared-values"])
+@pytest.fixture(scope="module", params=["mistral", "qwen2-window", "gemma4-layer-inputs"])
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)

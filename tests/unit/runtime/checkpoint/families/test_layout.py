@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 LAYER = "model.layers.1."
 
 
+def test_keys_and_values_of_layers_that_have_no_kv_are_left_out(tmp_path: Path) -> None:
+    """Published files have them for all layers."""
+    FAMILIES["gemma4-layer-inputs"](tmp_path)  # of six layers, the last three read what others have
+    path = tmp_path / "model.safetensors"
+    expected, tensors = open_checkpoint(tmp_path).tensors().keys(), load_file(path)
+    unused = {name.replace(".0.", ".4."): tensor for name, tensor in tensors.items() if ".0.self_attn." in name}
+    save_file({name: tensor.clone() for name, tensor in (unused | tensors).items()}, path)
+    assert open_checkpoint(tmp_path).tensors().keys() == expected
+
+
 def test_fused_matrices_become_their_parts(tmp_path: Path) -> None:
     FAMILIES["phi3"](tmp_path)  # 4 query and 2 key heads of 16 numbers, 96 rows of gate and of up
     whole, parts = load_file(tmp_path / "model.safetensors"), open_checkpoint(tmp_path).tensors()
