@@ -60,6 +60,12 @@ def least_state_buffers(config: EngineConfig) -> int:
     return least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or MAX_DRAFTS)
 
 
+def _check_states(model: ServedModel, config: EngineConfig, cache: PrefixCache) -> None:
+    if model.state_buffers:
+        assert model.state_buffers >= least_state_buffers(config), f"{model.state_buffers} buffers are too few"
+        assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
+
+
 def client_disconnect() -> CancelReason:
     """Return what a cancel from outside a request means, unless the opener knows better."""
     return CancelReason.DISCONNECT
@@ -79,9 +85,7 @@ class Engine:
     ) -> None:
         self.model = model
         self.config = config
-        if model.state_buffers:
-            assert model.state_buffers >= least_state_buffers(config), f"{model.state_buffers} buffers for states"
-            assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
+        _check_states(model, config, cache)
         table = SlotTable(
             config.slots,
             model.context_length,

@@ -281,36 +281,26 @@ async def open_kv_simulation(
         ram: blocks that the RAM tier has room for.
         disk: from `open_settled_disk`.
         truth: of the servers before, if blocks of theirs are still there.
-        hold_seconds: as in `CacheConfig`.
-        audit_share: as in `CacheConfig`.
+        hold_seconds, audit_share: as in `CacheConfig`.
         piece: blocks moved at a time.
         block_seconds: how long it takes to move a block.
         read_seconds: how long it takes to read one from disk.
         step_seconds: as for `open_simulation`, and so are the next four.
         speculate: who drafts.
         accuracy: of the drafter.
-        vocabulary: of which the model draws tokens.
-        end_ids: end a sequence.
+        vocabulary, end_ids: of which the model draws tokens; those that end a sequence.
         chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
         lies: are told about blocks that are kept.
-        rings: of a model with a windowed layer, as `windowed` makes them.
-        state_buffers: of a model with a recurrent layer; 0 for one without.
+        rings, state_buffers: of a model with a windowed layer, as `windowed` makes them; of one with a recurrent one.
         positions: of the arena; None for as many as all slots have at their longest.
         config: for `EngineConfig`, before `DEFAULTS`.
     """
     faults, truth, sizes = Faults(), truth or Truth(), {"slots": slots, "context": context, "num_layers": layers}
-    model = KVModel(
-        faults,
-        **sizes,
-        vocabulary=vocabulary,
-        rings=rings,
-        state_buffers=state_buffers,
-        positions=positions,
-        lies=lies,
-    )
-    drafter = open_drafter(model, speculate, accuracy)
-    watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
-    served = serve_stand_in(context, end_ids, rings, faults, state_buffers=state_buffers, positions=positions)
+    kept: dict[str, Any] = {"rings": rings, "state_buffers": state_buffers, "positions": positions}
+    model = KVModel(faults, **sizes, vocabulary=vocabulary, lies=lies, **kept)
+    drafter, seconds = open_drafter(model, speculate, accuracy), lambda rows: step_seconds(rows) / layers
+    watch = KVWatch(model, seconds, chaos, truth, block_seconds, drafter)
+    served = serve_stand_in(context, end_ids, faults, **kept)
     settings = EngineConfig(slots, speculate=speculate, **(DEFAULTS | config))
     with reads_in_virtual_time(read_seconds, disk), _cache(ram, disk, rings, piece, hold_seconds, audit_share) as cache:
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:

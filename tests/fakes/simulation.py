@@ -225,9 +225,10 @@ class Simulation:
 def serve_stand_in(
     context: int,
     end_ids: tuple[int, ...],
-    rings: Rings | None,
     faults: Faults,
     chat: Chat | None = None,
+    *,
+    rings: Rings | None = None,
     state_buffers: int = 0,
     positions: int | None = None,
 ) -> FaultyServed:
@@ -296,7 +297,7 @@ async def open_simulation(
     model = FaultyModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, rings=rings)
     drafter = open_drafter(model, speculate, accuracy)
     watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
-    served = serve_stand_in(context, end_ids, rings, faults, chat)
+    served = serve_stand_in(context, end_ids, faults, chat, rings=rings)
     grammars = StandInGrammars(faults) if compiler is None else InlineGrammars(compiler)
     settings = EngineConfig(
         **{"slots": slots, "chunk_tokens": 8, "speculate": speculate, "burst_seconds": None, **config}

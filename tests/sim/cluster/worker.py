@@ -271,7 +271,7 @@ class Worker:
         watch = KVWatch(model, lambda rows: (base + row * rows) / LAYERS, Chaos(plan), Truth(), 0.001, None)
         watch.device.recovery_seconds = scenario.recovery
         executor = FreezableExecutor(watch.device, self.process)
-        served = serve_stand_in(CONTEXT, (), None, faults)
+        served = serve_stand_in(CONTEXT, (), faults)
         config = EngineConfig(slots=scenario.slots, queue=scenario.queue, chunk_tokens=32)
         cache = PrefixCache(
             ROOT,
