@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
@@ -183,11 +183,11 @@ class Simulation:
         return ended
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    async def watched(self) -> AsyncIterator[Self]:
         """Look at the engine, and let the plan's faults happen to it; at the end, all must have been given back."""
         with self.engine.observed_by(*self.watch.look_at(self.engine.manager)):
             async with open_chaos(self.engine, self.watch.chaos, jump=self.watch.device.jump):
-                yield
+                yield self
             await self.engine.wait_all_ended()
             self.check_idle()
 
