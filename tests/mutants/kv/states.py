@@ -12,10 +12,10 @@ UNIT = ("tests/unit/actors/core/places/test_states.py", "tests/unit/actors/core/
 
 MUTANTS = (
     Mutant(
-        "a step goes on from the newest state, whatever its length",
+        "a step goes on from the oldest state, whatever its length",
         STATES,
         "            state=record.states.get(segment.start),\n",
-        "            state=max(record.states.items(), default=(0, None))[1],\n",
+        "            state=min(record.states.items(), default=(0, None))[1],\n",
         SCENARIOS,
     ),
     Mutant(
