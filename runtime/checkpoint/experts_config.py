@@ -28,6 +28,7 @@ class ExpertsConfig:
         groups_per_row: from how many of them a row's experts may come.
         scaling: multiplies a row's weights.
         shared_size: the inner width of an MLP that all rows go through beside their experts; 0 for none.
+        shared_gate: whether a gate says for each row how much of that MLP is added.
     """
 
     count: int
@@ -41,6 +42,7 @@ class ExpertsConfig:
     groups_per_row: int = 1
     scaling: float = 1.0
     shared_size: int = 0
+    shared_gate: bool = False
 
 
 # What each layer has in the place of its MLP; None is the MLP itself.

@@ -46,6 +46,13 @@ def qwen_experts(settings: Settings, num_layers: int) -> Experts:
     return tuple(experts if (layer + 1) % step == 0 and layer not in plain else None for layer in range(num_layers))
 
 
+def qwen_shared_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Qwen3-Next: those of Qwen3-MoE, and a gated MLP for all rows beside the experts."""
+    size = integer(settings, "shared_expert_intermediate_size")
+    experts = qwen_experts(settings, num_layers)
+    return tuple(one and replace(one, shared_size=size, shared_gate=True) for one in experts)
+
+
 def gpt_oss_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of gpt-oss: experts with biases and a clamped SwiGLU in every layer."""
     count, per_row = _counts(settings)
