@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.checkpoint.families.experts import no_experts, qwen_shared_experts
+from runtime.checkpoint.families.experts import lfm2_experts, no_experts, qwen_shared_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import CONV, LINEAR, attention_by_number, linear_at_intervals
 from runtime.checkpoint.families.layout import renamed, split_delta, split_query_gate, text_part
 from runtime.checkpoint.families.norms import GEMMA, LFM2
 from runtime.checkpoint.families.recurrent import gated_delta, short_conv
-from runtime.checkpoint.families.sizes import lfm2_mlp
+from runtime.checkpoint.families.sizes import lfm2_mlp, plain_mlp
 
 _LFM2 = Family(
     "lfm2",
@@ -102,6 +102,22 @@ _QWEN3_5_MOE = replace(
 
 HYBRID_FAMILIES: dict[str, Family] = {
     "Lfm2ForCausalLM": _LFM2,
+    "Lfm2MoeForCausalLM": replace(
+        _LFM2,
+        model_type="lfm2_moe",
+        mlp_size=plain_mlp,
+        experts=lfm2_experts,
+        defaults={
+            **_LFM2.defaults,
+            "default_num_experts": 32,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 1792,
+            "num_dense_layers": 2,
+            "use_expert_bias": True,
+            "routed_scaling_factor": 1.0,
+            "norm_topk_prob": True,
+        },
+    ),
     "Qwen3NextForCausalLM": _QWEN3_NEXT,
     "Qwen3_5ForCausalLM": _QWEN3_5,
     "Qwen3_5ForConditionalGeneration": replace(_QWEN3_5, model_type="qwen3_5", text_config="text_config"),

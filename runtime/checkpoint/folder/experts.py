@@ -33,6 +33,7 @@ _ROUTERS = {
     "router.weight": "gate.weight",
     "router.bias": "gate.bias",
     "router.layer.weight": "gate.weight",  # Granite
+    "expert_bias": "gate.e_score_correction_bias",  # LFM2
 }
 _SHARED = re.compile(r"^shared_expert\.")  # Qwen
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")

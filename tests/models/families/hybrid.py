@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from transformers import (
     Lfm2Config,
     Lfm2ForCausalLM,
+    Lfm2MoeConfig,
+    Lfm2MoeForCausalLM,
     Qwen3_5Config,
     Qwen3_5ForCausalLM,
     Qwen3_5ForConditionalGeneration,
@@ -71,6 +73,17 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
     "lfm2": partial(_lfm2, seed=50),
     "lfm2-bias": partial(
         _lfm2, seed=51, conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, tie_word_embeddings=False
+    ),
+    "lfm2-moe": partial(
+        _lfm2,
+        seed=56,
+        model_class=Lfm2MoeForCausalLM,
+        config_class=Lfm2MoeConfig,
+        num_dense_layers=1,
+        num_experts=6,
+        num_experts_per_tok=2,
+        moe_intermediate_size=32,
+        routed_scaling_factor=1.5,
     ),
     "qwen3-next": partial(_qwen3_next, seed=52, mlp_only_layers=[1], attention_bias=True),
     "qwen3.5": partial(_qwen3_5, seed=53, linear_conv_kernel_dim=3, embedding=0.1, tie_word_embeddings=True),
