@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.families.norms import Norms, QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.latent_config import LatentConfig
+    from runtime.checkpoint.recurrent_config import Recurrent, StatePart
     from runtime.checkpoint.rope_config import RopeConfig
 
 MAX_LAYERS = 1000  # what a file says of each layer takes memory before any weight is looked at
@@ -51,10 +52,12 @@ class ModelConfig:
         scales: of the embedding, of scores, of what is added to the hidden states, of logits.
         ropes: per layer, its rotary position embeddings; None where queries and keys are not rotated (SmolLM3).
         window: per layer, how many positions each one sees, itself included; None means all before it.
+        recurrent: per layer, what stands in the place of attention and stores a state; None where that is attention.
         experts: per layer, the experts that take the place of its MLP; None where it has one.
         qk_norm: how query and key heads are normalised; None where they are not.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
+        output_gate: whether each query head has a gate, by which what it attends to is multiplied.
         mlp_bias: that of the MLP's three projections.
         sinks: whether each query head has a score for attending to nothing.
         tied_embeddings: whether the head is the embedding.
@@ -80,10 +83,12 @@ class ModelConfig:
     scales: Scales
     ropes: tuple[RopeConfig | None, ...]
     window: tuple[int | None, ...]
+    recurrent: Recurrent
     experts: Experts
     qk_norm: QkNorm | None
     qkv_bias: bool
     output_bias: bool
+    output_gate: bool
     mlp_bias: bool
     sinks: bool
     tied_embeddings: bool
@@ -109,8 +114,23 @@ class ModelConfig:
         return None
 
     @property
+    def states(self) -> tuple[tuple[StatePart, ...] | None, ...]:
+        """Per layer, the parts of the state that it stores for a sequence; None where it stores keys and values."""
+        return tuple(None if layer is None else layer.state for layer in self.recurrent)
+
+    @property
+    def kv_layers(self) -> tuple[int, ...]:
+        """The layers that store keys and values: all but the recurrent ones."""
+        return tuple(index for index, layer in enumerate(self.recurrent) if layer is None)
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Return whether any layer is recurrent."""
+        return any(layer is not None for layer in self.recurrent)
+
+    @property
     def kv_shape(self) -> tuple[int, int, int]:
-        """Shape of what a layer stores for a token: `(parts, heads, numbers of a head)`.
+        """Shape of what a layer of `kv_layers` stores for a token: `(parts, heads, numbers of a head)`.
 
         The parts are keys and values, or the one row of latent attention, which all heads share.
         """
@@ -133,7 +153,8 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     """
     architecture = _architecture(config)
     family = FAMILIES[architecture]
-    settings: Settings = {**DEFAULTS, **family.defaults, **config, **_text_config(family, config)}
+    settings = {**DEFAULTS, **family.defaults, **config, **_text_config(family, config)}
+    settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
     _refuse_unsupported(settings)
 
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
@@ -150,7 +171,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
         hidden_size=hidden_size,
-        intermediate_size=integer(settings, "intermediate_size"),
+        intermediate_size=family.mlp_size(settings),
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=_num_kv_heads(settings, num_heads),
@@ -162,10 +183,12 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         scales=family.scales(settings, head_dim),
         ropes=ropes,
         window=windows(settings, types),
+        recurrent=tuple(family.recurrent[kind](settings) if kind in family.recurrent else None for kind in types),
         experts=family.experts(settings, num_layers),
         qk_norm=family.qk_norm if boolean(settings, family.qk_norm_if) else None,
         qkv_bias=boolean(settings, family.qkv_bias),
         output_bias=boolean(settings, family.output_bias),
+        output_gate=family.output_gate,
         mlp_bias=boolean(settings, family.mlp_bias),
         sinks=family.sinks,
         tied_embeddings=boolean(settings, "tie_word_embeddings"),

@@ -7,6 +7,7 @@ tokens that they stand for.
     arena         which sequence has which range of positions; pure arithmetic
     token_chain   TokenChain: tokens that know the names of their blocks
     cache         KVCache: the slots' tensors; kv_agrees, kv_bytes, kv_bytes_per_token
+    states        StateBuffers: what recurrent layers keep of sequences; state_bytes
     rings         Rings: where layers with a window keep less, and what follows for lengths
     ram_tier      RamTier: blocks in host memory
     index         BlockIndex: which blocks there are, and which goes first

@@ -3,7 +3,8 @@
 One tensor a layer, `[parts, kv_heads, positions, dim]`, the *arena*: all sequences share its axis of positions.  A
 sequence has a contiguous range of them, the same in every layer, which begins at its *origin*; so attention reads it in
 place, as a view.  A layer with a ring (`runtime.kv.rings`) has instead what its window needs, for each slot: `[parts,
-slots, kv_heads, capacity, dim]`.  `ModelConfig.kv_shape` says what the parts are.
+slots, kv_heads, capacity, dim]`.  `ModelConfig.kv_shape` says what the parts are.  A recurrent layer has no positions
+(`runtime.kv.states`), and no part in what is moved.
 
 Neither lengths nor origins are here: where a sequence lies, and what of it is valid, is for the slot manager to say
 (DESIGN.md, section 3), with each call.  Rows beyond a committed length do not exist, whatever a dropped segment wrote
@@ -32,7 +33,7 @@ TOLERANCE, TOLERANCE_EXPONENT = 4, 0.75
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
     """Return the bytes of keys and values that one token takes over all layers."""
-    return config.num_layers * math.prod(config.kv_shape) * dtype.itemsize
+    return len(config.kv_layers) * math.prod(config.kv_shape) * dtype.itemsize
 
 
 def kv_bytes(
@@ -46,10 +47,10 @@ def kv_bytes(
 ) -> int:
     """Return the bytes that a `KVCache` of these sizes takes, with rings of that slack."""
     rings = plan_rings(config.window, context, slack)
-    capacities = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
+    capacities = [None if rings is None else rings.capacity(layer) for layer in config.kv_layers]
     shared = slots * context if positions is None else positions
     rows = sum(shared if capacity is None else slots * capacity for capacity in capacities)
-    return rows * kv_bytes_per_token(config, dtype) // config.num_layers
+    return rows * math.prod(config.kv_shape) * dtype.itemsize
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -100,9 +101,12 @@ class KVCache:
         parts, kv_heads, dim = config.kv_shape
         arena = (parts, kv_heads, self.positions, dim)
         shapes = [arena if ring is None else (parts, slots, kv_heads, ring, dim) for ring in self._ring]
+        self._stored = config.kv_layers
+        for layer in set(range(config.num_layers)).difference(self._stored):
+            shapes[layer] = (parts, kv_heads, 0, dim)
         # Not zeroed: rows are written before they are read, and pages that no sequence reached are never touched.
         self._layers = [torch.empty(shape, device=device, dtype=dtype) for shape in shapes]
-        self._row_shape = (config.num_layers, parts, kv_heads, dim)
+        self._row_shape = (len(self._stored), parts, kv_heads, dim)
         self._lie = [_Lie.of(layer, ring) for layer, ring in zip(self._layers, self._ring, strict=True)]
         # Views, [parts, kv_heads, capacity, dim] for each slot; none in the layers of the arena.
         self._rings = [
@@ -183,7 +187,7 @@ class KVCache:
     # --- transfers --------------------------------------------------------------------------------------------------
 
     def save(self, slot: int, start: int, end: int, *, windows: bool = True, origin: int = 0) -> torch.Tensor:
-        """Return a copy in host memory, `[layers, parts, kv_heads, end - start, dim]`.
+        """Return a copy in host memory, `[layers, parts, kv_heads, end - start, dim]`, of the layers that store KV.
 
         Args:
             slot: of the rows.
@@ -202,11 +206,11 @@ class KVCache:
 
     def load(self, slot: int, start: int, data: torch.Tensor, *, windows: bool = True, origin: int = 0) -> None:
         """Write what `save` gave to the positions from `start`; to rings if `windows`, and if it has their rows."""
-        given = self._layers_of(windows=data.shape[0] == len(self._layers))
+        given = self._layers_of(windows=data.shape[0] == len(self._stored))
         for place, layer in enumerate(given):
             if windows or self._ring[layer] is None:
                 self.write(layer, slot, start, data[place], origin)
-        if windows and len(given) == len(self._layers):
+        if windows and len(given) == len(self._stored):
             self._written[slot] = start + data.shape[3]
 
     def copy(
@@ -248,14 +252,14 @@ class KVCache:
             arena.narrow(2, target, rows).copy_(arena.narrow(2, source, rows))
 
     def _layers_of(self, *, windows: bool) -> list[int]:
-        """Return the layers, in order, all of them or those without a ring."""
-        return [layer for layer, ring in enumerate(self._ring) if windows or ring is None]
+        """Return the layers that store KV, in order, all of them or those without a ring."""
+        return [layer for layer in self._stored if windows or self._ring[layer] is None]
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
     @property
     def row_shape(self) -> tuple[int, int, int, int]:
-        """The shape of one token's KV: `(layers, parts, kv_heads, dim)`."""
+        """The shape of one token's KV: `(layers that store it, parts, kv_heads, dim)`."""
         return self._row_shape
 
     @property

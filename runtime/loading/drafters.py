@@ -218,6 +218,8 @@ def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokeniz
     context = options.context or target.context_length
     checkpoint = open_checkpoint(folder)
     config = checkpoint.config
+    if config.is_hybrid:
+        raise CheckpointError(f"{folder}: a draft model with recurrent layers is not supported")
     if checkpoint.has_tokenizer:
         _check_vocabulary(folder, Tokenizer.load(checkpoint), tokenizer)
     elif config.vocab_size != target.vocab_size:

@@ -81,6 +81,7 @@ class Footprint:
         drafter: the drafter's weights, likewise.
         largest_part: the largest part of the weights, plain, while it is packed beside all the rest.
         activations: of a step.
+        states: buffers for the states of recurrent layers.
         slot: what each slot takes beside that.
     """
 
@@ -88,12 +89,13 @@ class Footprint:
     drafter: int
     largest_part: int
     activations: int
+    states: int
     slot: SlotMemory
 
     @property
     def without_kv(self) -> int:
         """Bytes at the worst moment, which is either while loading or in a step."""
-        return self.weights + self.drafter + max(self.largest_part, self.activations)
+        return self.weights + self.drafter + self.states + max(self.largest_part, self.activations)
 
 
 def footprint(
@@ -104,14 +106,15 @@ def footprint(
     dtype: torch.dtype,
     tensors: Mapping[str, StoredTensor] | None = None,
     kernels: Kernels | None = None,
+    states: int = 0,
 ) -> Footprint:
     """Compute the footprint of the model that `options` describe, on `device` in `dtype`.
 
     `tensors` are the checkpoint's, which say what its files have in few bits; None where all is in full.
-    `kernels` will help on a CPU; None for none.
+    `kernels` will help on a CPU; None for none.  `states` are the bytes of all buffers for states.
     """
     shapes = weight_shapes(config)
-    heads = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+    heads = ((1 + config.output_gate) * config.num_heads + 2 * config.num_kv_heads) * config.head_dim
     widths = heads + _mlp_width(config) + 4 * config.hidden_size
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
     largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])
@@ -120,6 +123,7 @@ def footprint(
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
         activations=STEP_ROWS * widths * dtype.itemsize + logits + _capped_scores(options, config),
+        states=states,
         slot=SlotMemory(config, dtype, drafter.per_token),
     )
 
@@ -151,13 +155,14 @@ def check_memory(
     dtype: torch.dtype,
     tensors: Mapping[str, StoredTensor] | None = None,
     kernels: Kernels | None = None,
+    states: int = 0,
 ) -> None:
     """Check that the weights fit the memory, and the KV of an explicit context; the arguments are `footprint`'s.
 
     Raises:
         CheckpointError: they do not; the message has the figures, and what would fit.
     """
-    takes = footprint(options, config, drafter, device, dtype, tensors, kernels)
+    takes = footprint(options, config, drafter, device, dtype, tensors, kernels, states)
     free = memory_limit(device)
     beside = free - takes.without_kv
     if beside < 0:

@@ -16,6 +16,7 @@ from runtime.devices.parallel.share import WHOLE, check_shares
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
+from runtime.kv.states import StateBuffers, state_bytes
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
 from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
@@ -36,9 +37,11 @@ if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint
     from runtime.devices.parallel.kv import KVSizes
     from runtime.loading.drafters import DrafterPlan
+    from runtime.loading.few_rows import FewRows
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
+    from runtime.nn.model import HiddenStates
     from runtime.nn.weights import Weights
 
 logger = logging.getLogger("cede.model")
@@ -106,6 +109,7 @@ def load_model(
     drafter: DrafterPlan | None = None,
     progress: Callable[[int, int], None] | None = None,
     others: OtherRanks | None = None,
+    state_buffers: int = 0,
 ) -> Transformer:
     """Load weights and allocate KV, on the calling thread; a drafter is loaded after it.
 
@@ -116,14 +120,19 @@ def load_model(
         progress: called with bytes done and in all, of the weights' files.
         others: the ranks that compute the model together with this one, `options.tensor_parallel` in all; None where
             that is 1.
+        state_buffers: for the states of recurrent layers; 0 where there are none.
 
     Raises:
-        CheckpointError: the weights are not the config's, memory does not hold them and the KV, or kernels are missing.
+        CheckpointError: the weights are not the config's, memory does not hold them and the KV, kernels are missing, or
+            recurrent layers have no buffers.
     """
     drafter = drafter or NoDrafter()
     config = checkpoint.config
+    if config.is_hybrid and not state_buffers:
+        raise CheckpointError(f"{config.architecture} has recurrent layers, which are not served yet")
     device = select_device(options.device)
     dtype = select_dtype(options.dtype, device, config.dtype)
+    states_take = state_buffers * state_bytes(config, dtype)
     takes = drafter.memory(device, dtype)
     check_together(options, config, device)
     on_device = on_one_device(config, options, device)
@@ -131,7 +140,7 @@ def load_model(
     _set_threads(options, weight_bytes(config, dtype))
     native = options.native if others is None else "off"
     few_rows = open_few_rows(native, config, device, dtype, deterministic=options.is_deterministic)
-    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors(), few_rows.kernels)
+    check_memory(options, on_device, takes, device, dtype, checkpoint.tensors(), few_rows.kernels, states_take)
     share = WHOLE if others is None else others.share
     if others is not None:
         others.start(options, torch.get_num_threads())
@@ -139,27 +148,34 @@ def load_model(
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()
-    context, positions = _sizes(options, on_device, device, dtype, takes)
-    sizes: KVSizes = {
-        "slots": options.slots,
-        "context": context,
-        "positions": positions,
-        "device": device,
-        "dtype": dtype,
-        "rings": plan_rings(config.window, context),
-    }
-    states = drafter.states(positions, device, dtype)
+    sizes = _sizes(options, on_device, device, dtype, takes, states_take)
+    states = drafter.states(sizes["positions"], device, dtype)
     model: Transformer
     if others is not None:
         model = lead(config, weights, sizes, states, others)
     else:
-        kv, every_row = KVCache(config, **sizes), options.is_deterministic
-        with deterministic_or_refused():
-            kind = Transformer if device.type == "cpu" else AheadModel
-            model = kind(config, weights, kv, states, *few_rows, deterministic=every_row)
+        model = _alone(config, weights, sizes, states, few_rows, options.is_deterministic, state_buffers)
     _log_loaded(model, weights, device, deterministic=options.is_deterministic)
     log_drafter(drafter.proposer, options.draft)
     return model
+
+
+def _alone(
+    config: ModelConfig,
+    weights: Weights,
+    sizes: KVSizes,
+    states: HiddenStates | None,
+    few_rows: FewRows,
+    is_deterministic: bool,
+    state_buffers: int,
+) -> Transformer:
+    """Make a model that one process computes; the arguments are those of `load_model`, and what it has made of them."""
+    device, dtype = sizes["device"], sizes["dtype"]
+    kind = Transformer if device.type == "cpu" else AheadModel
+    buffers = StateBuffers(config, count=state_buffers, device=device, dtype=dtype) if state_buffers else None
+    kv = KVCache(config, **sizes)
+    with deterministic_or_refused():
+        return kind(config, weights, kv, states, *few_rows, deterministic=is_deterministic, buffers=buffers)
 
 
 def _log_loaded(model: Transformer, weights: Weights, device: torch.device, *, deterministic: bool) -> None:
@@ -208,20 +224,34 @@ def _set_threads(options: LoadOptions, weights: int) -> None:
 
 
 def _sizes(
-    options: LoadOptions, config: ModelConfig, device: torch.device, dtype: torch.dtype, drafter: DrafterMemory
-) -> tuple[int, int]:
-    """Return the most tokens of one sequence, and of all together."""
+    options: LoadOptions,
+    config: ModelConfig,
+    device: torch.device,
+    dtype: torch.dtype,
+    drafter: DrafterMemory,
+    states: int,
+) -> KVSizes:
+    """Return the sizes of the KV; `states` are the bytes of all buffers for states."""
     if options.kv_memory is not None:
-        return arena_sizes(options, SlotMemory(config, dtype, drafter.per_token))
-    context = options.context or _affordable_context(config, options.slots, device, dtype, drafter)
-    return context, options.slots * context
+        context, positions = arena_sizes(options, SlotMemory(config, dtype, drafter.per_token))
+    else:
+        context = options.context or _affordable_context(config, options.slots, device, dtype, drafter, states)
+        positions = options.slots * context
+    return {
+        "slots": options.slots,
+        "context": context,
+        "positions": positions,
+        "device": device,
+        "dtype": dtype,
+        "rings": plan_rings(config.window, context),
+    }
 
 
 def _affordable_context(
-    config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype, drafter: DrafterMemory
+    config: ModelConfig, slots: int, device: torch.device, dtype: torch.dtype, drafter: DrafterMemory, states: int
 ) -> int:
-    """Return the model's own context, or the longest that fits the memory beside the drafter, in tokens."""
-    budget = int((free_memory(device) - drafter.weights) * KV_SHARE)
+    """Return the model's own context, or the longest that fits the memory beside drafter and states, in tokens."""
+    budget = int((free_memory(device) - drafter.weights - states) * KV_SHARE)
     affordable = SlotMemory(config, dtype, drafter.per_token).longest_context(max(0, budget) // slots)
     if affordable >= config.context_length:
         return config.context_length

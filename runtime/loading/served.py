@@ -45,9 +45,10 @@ class ServedModel:
         facts: what its files say about themselves.
         pooling: how the states of a text become its embedding; None where no embeddings are served.
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
-        state_buffers: of its recurrent layers; 0 where it has none.
         positions: of the arena that all sequences share, as `KVCache.positions`; None for as many as all slots have at
             their longest.
+        state_buffers: for the states of recurrent layers, that steps may name; 0 where there are no such layers.
+        state_bytes: of one of them.
         open_objects: whether objects of an /api `format` may have properties that are not listed.
         position_bytes: of the KV of one of them; 0 where that is not known.
     """
@@ -63,9 +64,10 @@ class ServedModel:
     facts: ModelFacts = field(default_factory=ModelFacts)
     pooling: Pooling | None = Pooling.MEAN
     rings: Rings | None = None
-    state_buffers: int = 0
     positions: int | None = None
     position_bytes: int = 0
+    state_buffers: int = 0
+    state_bytes: int = 0
     open_objects: bool = False
 
     def text(

@@ -11,5 +11,6 @@ an executor.
 - `weights`: `Weights`, `load_weights`, `random_weights`; `source`: `WeightSource`, where they come from, such as files
   (`stored_source`); `plan`: `planned_bytes`, what they will take
 - `native_draws`: `NativeDraws`, tokens drawn by kernels; `native_stack`: `NativeStack`, layers by kernels in one call
-- `layers`: what a decoder layer is made of; `matrices`: products with weight matrices, and embeddings
+- `layers`: what a decoder layer is made of; `recurrent`: the mathematics of recurrent ones
+- `matrices`: products with weight matrices, and embeddings
 """

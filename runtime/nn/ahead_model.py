@@ -42,10 +42,12 @@ class _Next:
     def is_of(self, segments: Sequence[Segment]) -> bool:
         """Return whether these segments are what was begun."""
         begun = [
-            (one.slot, one.origin, one.start, token)
+            (one.slot, one.origin, one.start, one.state, one.next_states, token)
             for one, token in zip(self.batch.segments, self.token_ids, strict=False)
         ]
-        return begun == [(one.slot, one.origin, one.start, *one.token_ids) for one in segments]
+        return begun == [
+            (one.slot, one.origin, one.start, one.state, one.next_states, *one.token_ids) for one in segments
+        ]
 
 
 class AheadModel(Transformer):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from runtime.devices.native.kernels import Kernels
     from runtime.devices.single_rows.rows import RowKernels
     from runtime.kv.cache import KVCache
+    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.native_layer import AnyLayer
     from runtime.nn.matrices.linear import Linear
     from runtime.nn.matrices.native import NativeLinear
@@ -108,6 +109,7 @@ class Transformer:
         capture: records the layers that it can for steps of few rows; None where none are.
         row_kernels: attend in steps of few rows, row by row; None where attention is always by segments.
         deterministic: whether `kernels` are to compute all rows, so that no row's result depends on its neighbours.
+        buffers: for the states of recurrent layers; None where there are no such layers.
 
     Raises:
         NotInKernels: they are to, and cannot.
@@ -124,6 +126,7 @@ class Transformer:
         row_kernels: RowKernels | None = None,
         *,
         deterministic: bool = False,
+        buffers: StateBuffers | None = None,
     ) -> None:
         self.config = config
         self.num_layers = config.num_layers
@@ -131,6 +134,7 @@ class Transformer:
         self.weights = weights
         self.kv = kv
         self.states = states
+        self.buffers = buffers
         self._device = weights.embedding.device
         self._dtype = weights.embedding.dtype
         self._ropes = [rope_tables(rope, kv.context, self._device, self._dtype) for rope in config.distinct_ropes]
@@ -170,6 +174,9 @@ class Transformer:
         """
         for segment in segments:
             self.kv.note_rows(segment.slot, segment.start, segment.end)
+            if self.buffers is not None:
+                written = [buffer for _, buffer in segment.next_states]
+                self.buffers.check_rows(segment.start, segment.state, written)
         ranges = _row_ranges(segments)
         staging = StagingBuffer()
         token_ids = drawn or staging.ints([token for segment in segments for token in segment.token_ids])
@@ -193,6 +200,7 @@ class Transformer:
                 (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
             ],
             masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
+            buffers=self.buffers,
             single=singly.sent() if singly else None,
             sent=staging,
         )

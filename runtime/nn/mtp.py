@@ -113,4 +113,6 @@ def one_layer_config(config: ModelConfig, *, experts: bool = False) -> ModelConf
         experts: it has those of the target's last layer, if there are any, and not a plain MLP.
     """
     own = config.experts[-1:] if experts else (None,)
-    return replace(config, num_layers=1, window=(None,), ropes=config.distinct_ropes[:1], experts=own)
+    return replace(
+        config, num_layers=1, window=(None,), recurrent=(None,), ropes=config.distinct_ropes[:1], experts=own
+    )

@@ -40,7 +40,9 @@ class Subject:
     def __init__(self, model: Transformer) -> None:
         self._head = Overheard(model.weights.lm_head)
         weights = replace(model.weights, lm_head=self._head)
-        self.model = Transformer(model.config, weights, model.kv, model.states, row_kernels=model.row_kernels)
+        self.model = Transformer(
+            model.config, weights, model.kv, model.states, row_kernels=model.row_kernels, buffers=model.buffers
+        )
 
     def run(
         self, *segments: Segment, on: Transformer | None = None, cancel: Segment | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from ctypes import c_int32
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +12,7 @@ import torch
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import SLACK, plan_rings
+from runtime.kv.states import StateBuffers
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
@@ -54,7 +55,7 @@ def open_transformer(
     kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype, rings=rings)
     parts, heads, dim = config.kv_shape
     poison = torch.full((parts, heads, context, dim), torch.nan, dtype=dtype)
-    for layer in range(config.num_layers):
+    for layer in config.kv_layers:
         for slot in range(slots):
             kv.write(layer, slot, 0, poison, slot * context)
     weights = load_weights(
@@ -63,7 +64,41 @@ def open_transformer(
         dtype=dtype,
         formats=formats or choose_formats(Quantization.NONE, CPU, dtype),
     )
-    return kind(config, weights, kv)
+    buffers = None
+    if config.is_hybrid:
+        buffers = StateBuffers(config, count=slots * (context + 1), device=CPU, dtype=dtype)
+        poison = torch.full((buffers.bytes_per_buffer,), 255, dtype=torch.uint8)
+        for buffer in range(buffers.count):
+            buffers.load(buffer, poison)
+    return kind(config, weights, kv, buffers=buffers)
+
+
+STATES_EVERY = 20  # positions
+
+
+def with_states(model: Transformer, segments: Sequence[Segment]) -> Sequence[Segment]:
+    """Name buffers for the states of a hybrid's segments: one of its own for each length of each slot.
+
+    States are left behind the last row, behind each from the last certain one on, and now and then before that.
+    """
+    if model.buffers is None:
+        return segments
+    named = []
+    for segment in segments:
+        first, certain = segment.slot * (model.context + 1), len(segment.token_ids) - len(segment.drafts)
+        wanted = [
+            rows
+            for rows in range(1, len(segment.token_ids) + 1)
+            if rows >= certain or (segment.start + rows) % STATES_EVERY == 0
+        ]
+        named.append(
+            replace(
+                segment,
+                state=first + segment.start if segment.start else None,
+                next_states=tuple((rows, first + segment.start + rows) for rows in wanted),
+            )
+        )
+    return named
 
 
 def random_tokens(count: int, *, below: int, seed: int) -> list[int]:
@@ -97,6 +132,7 @@ def run(
     """
     clock = clock or Ticks()
     own = placed(model, segments) if isinstance(model, Transformer | SimulatedModel) else segments
+    own = with_states(model, own) if isinstance(model, Transformer) else own
     step = run_step(model, own, clock, together)
     layer = 0
     while True:

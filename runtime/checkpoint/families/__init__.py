@@ -1,9 +1,11 @@
 """Differences between architectures, as data.
 
-- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense` and `gemma` are parts of it
+- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense`, `gemma` and `hybrid` are parts of it
 - `family`: `Family`, the form of an entry
-- `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
+- `layer_kinds`: rules that tell each layer's kind: recurrent, with or without a window, rotated or not
+- `recurrent`: the recurrent layers, each kind by its keys
 - `experts`: which experts take the place of each layer's MLP
+- `sizes`: the inner width of an MLP
 - `norms`: `Norms`; `scales`: `Scales`, and the rules that read them
 - `activations`: those of an MLP's gate
 - `layout`: rules that give the files' tensors their canonical names and order

@@ -9,6 +9,7 @@ from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
 from runtime.checkpoint.families.norms import LLAMA, Norms
 from runtime.checkpoint.families.scales import llama_scales
+from runtime.checkpoint.families.sizes import plain_mlp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.mtp_layout import MtpLayout
+    from runtime.checkpoint.recurrent_config import RecurrentConfig
     from runtime.checkpoint.rope_config import RopeKind
 
 
@@ -33,6 +35,7 @@ class Family:
         model_type: the name of the family's configuration class in transformers.
         qkv_bias: of the projections to queries, keys and values.
         output_bias: of the attention's output.
+        output_gate: queries come with a gate of what attention gives.
         mlp_bias: of the MLP's projections.
         norms: which there are, and where.
         qk_norm: how query and key heads are normalised; None where they are not.
@@ -40,7 +43,11 @@ class Family:
         activation_key: the key that names the MLP's activation.
         activation_names: other names of activations in the family's files.
         scales: tells what is scaled, from the settings and the size of a head.
-        layer_types: tells for each layer whether its attention has a window, from settings and number of layers.
+        mlp_size: tells the inner width of the MLP, from the settings.
+        layer_types: tells for each layer what it is: attention with or without a window, or one of `recurrent`; from
+            settings and number of layers.
+        recurrent: the kinds of recurrent layers that stand in the place of attention, by their names in the key
+            `layer_types`; each is read from the settings.
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
@@ -51,14 +58,17 @@ class Family:
         sinks: whether each query head has a score for attending to nothing.
         experts: tells for each layer which experts take the place of its MLP, from settings and number of layers.
         layout: rules that give the tensors of the family's files their canonical names and order, one after the other.
+        aliases: other names of keys in the family's files, which go before these.
         text_config: the key under which the text model's settings are; None where they are those of the whole.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
+        passed_over: prefixes of tensors that are not read: modules that cede does not compute.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
 
     model_type: str
     qkv_bias: bool | str = False
     output_bias: bool | str = False
+    output_gate: bool = False
     mlp_bias: bool | str = False
     norms: Norms = LLAMA
     qk_norm: QkNorm | None = None
@@ -66,7 +76,9 @@ class Family:
     activation_key: str = "hidden_act"
     activation_names: Mapping[str, Activation] = field(default_factory=dict)
     scales: Callable[[Settings, int], Scales] = llama_scales
+    mlp_size: Callable[[Settings], int] = plain_mlp
     layer_types: Callable[[Settings, int], list[str]] = all_full
+    recurrent: Mapping[str, Callable[[Settings], RecurrentConfig]] = field(default_factory=dict)
     reads_layer_types: bool = False
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
     local_theta: str | None = None
@@ -76,6 +88,8 @@ class Family:
     sinks: bool = False
     experts: Callable[[Settings, int], Experts] = no_experts
     layout: tuple[Rule, ...] = ()
+    aliases: Mapping[str, str] = field(default_factory=dict)
     text_config: str | None = None
     defaults: Settings = field(default_factory=dict)
+    passed_over: tuple[str, ...] = ()
     mtp: MtpLayout | None = None

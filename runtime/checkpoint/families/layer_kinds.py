@@ -1,4 +1,4 @@
-"""Rules that tell what each layer is: with or without a window, rotated or not."""
+"""Rules that tell what each layer is: recurrent, or with or without a window, rotated or not."""
 
 from __future__ import annotations
 
@@ -11,23 +11,32 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
 
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names
+CONV, LINEAR = "conv", "linear_attention"  # likewise, of recurrent layers
 
 
 def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str]:
-    """Return `FULL` or `SLIDING` for each layer.
+    """Return `FULL`, `SLIDING`, or the name of a kind of recurrent layer for each layer.
 
     Raises:
         CheckpointError: the file asks for anything else.
     """
-    by_rule = family.layer_types(settings, num_layers)
-    given = settings.get("layer_types")
+    types = _given_types(family, settings, family.layer_types(settings, num_layers))
+    if all(kind in family.recurrent for kind in types):
+        raise invalid("layer_types", types, "is not supported: no layer is attention")
+    return types
+
+
+def _given_types(family: Family, settings: Settings, by_rule: list[str]) -> list[str]:
+    """Return the types that the file gives, if the family reads them, or those of the family's rule."""
+    given, num_layers = settings.get("layer_types"), len(by_rule)
     if given is None or given == by_rule:
         return by_rule
     if not family.reads_layer_types:
         raise invalid("layer_types", given, f"is not what {family.model_type} computes")
-    known = isinstance(given, list) and all(kind in (FULL, SLIDING) for kind in given)
+    kinds = (FULL, *family.recurrent) if family.recurrent else (FULL, SLIDING)
+    known = isinstance(given, list) and all(kind in kinds for kind in given)
     if not known or len(given) != num_layers:
-        raise invalid("layer_types", given, f"is not one of {FULL} and {SLIDING} for each of {num_layers} layers")
+        raise invalid("layer_types", given, f"is not one of {' and '.join(kinds)} for each of {num_layers} layers")
     return [str(kind) for kind in given]
 
 
@@ -87,6 +96,22 @@ def full_at_intervals(settings: Settings, num_layers: int) -> list[str]:
         return [FULL] * num_layers
     interval = integer(settings, "sliding_window_pattern")
     return [SLIDING if (layer + 1) % interval else FULL for layer in range(num_layers)]
+
+
+def attention_by_number(settings: Settings, num_layers: int) -> list[str]:
+    """Attend in the layers that `full_attn_idxs` numbers, in all where it is absent, as LFM2 does."""
+    numbers = settings["full_attn_idxs"]
+    if numbers is None:
+        return [FULL] * num_layers
+    if not isinstance(numbers, list) or any(not isinstance(number, int) for number in numbers):
+        raise invalid("full_attn_idxs", numbers, "is not a list of layers")
+    return [FULL if layer in numbers else CONV for layer in range(num_layers)]
+
+
+def linear_at_intervals(settings: Settings, num_layers: int) -> list[str]:
+    """Attend in each `full_attention_interval`-th layer, and linearly in the others, as Qwen3-Next does."""
+    interval = integer(settings, "full_attention_interval")
+    return [LINEAR if (layer + 1) % interval else FULL for layer in range(num_layers)]
 
 
 # --- which layers rotate ------------------------------------------------------------------------------------------

@@ -57,5 +57,6 @@ OLMO2 = Norms(
     before_mlp=None,
     after_mlp="post_feedforward_layernorm",
 )
+LFM2 = Norms(eps_key="norm_eps", before_attention="operator_norm", before_mlp="ffn_norm")
 GLM4 = Norms(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
 COHERE = Norms(kind="layer", eps_key="layer_norm_eps", before_mlp=None, parallel=True)

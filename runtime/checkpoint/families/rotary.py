@@ -32,9 +32,10 @@ def read_ropes(
     ropes = {
         kind: _read(family, settings, _parameters(family, settings, kind), head_dim, context_length)
         for kind in dict.fromkeys(types)
+        if kind not in family.recurrent
     }
     rotary = family.rotary(settings, types)
-    return tuple(ropes[kind] if rotates else None for kind, rotates in zip(types, rotary, strict=True))
+    return tuple(ropes.get(kind) if rotates else None for kind, rotates in zip(types, rotary, strict=True))
 
 
 def stretched_context(rope: RopeConfig) -> int:

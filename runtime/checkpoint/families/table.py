@@ -19,6 +19,7 @@ from runtime.checkpoint.families.experts import (
 )
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.gemma import GEMMA_FAMILIES
+from runtime.checkpoint.families.hybrid import HYBRID_FAMILIES
 from runtime.checkpoint.families.layer_kinds import (
     all_sliding,
     rotates_by_list,
@@ -212,6 +213,7 @@ FAMILIES: dict[str, Family] = {
     ),
     **GEMMA_FAMILIES,
     **DENSE_FAMILIES,
+    **HYBRID_FAMILIES,
     "GraniteMoeForCausalLM": replace(
         DENSE_FAMILIES["GraniteForCausalLM"],
         model_type="granitemoe",

@@ -49,7 +49,7 @@ class DividedKV(KVCache):
         self._lines = lines
         self._ranks = ranks
         self._is_divided = config.latent is None
-        self._whole_shape = (config.num_layers, *config.kv_shape)
+        self._whole_shape = (len(config.kv_layers), *config.kv_shape)
 
     @property
     def row_shape(self) -> tuple[int, int, int, int]:

@@ -48,6 +48,8 @@ WHOLE = Share()
 
 def check_shares(config: ModelConfig, of: int) -> None:
     """Raise CheckpointError, naming what cannot be divided, unless `of` ranks can compute a model together."""
+    if of > 1 and config.is_hybrid:
+        raise CheckpointError(f"--tensor-parallel {of}: the recurrent layers of {config.architecture} are not divided")
     for what, size in _divided(config):
         if size % of:
             raise CheckpointError(

@@ -1,20 +1,26 @@
-"""One decoder layer: attention and MLP, each between its norms, each added to the hidden states."""
+"""One decoder layer: attention, or what takes its place, and MLP, each between its norms, each added to the states."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, ShortConvConfig
 from runtime.nn.layers.experts import MixtureOfExperts
+from runtime.nn.layers.gated_delta import GatedDelta
 from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
+from runtime.nn.layers.short_conv import ShortConv
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.source import WeightSource
+
+# What mixes a row with those before it.
+Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta
 
 
 class DecoderLayer:
@@ -29,7 +35,7 @@ class DecoderLayer:
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
         norms = config.norms
         self.before_attention = read_norm(source, norms.before_attention, config)
-        self.attention = _attention(source.under("self_attn"), config, index)
+        self.attention = _attention(source, config, index)
         self.after_attention = read_norm(source, norms.after_attention, config)
         self.before_mlp = read_norm(source, norms.before_mlp, config)
         self.mlp = _mlp(source.under("mlp"), config, index)
@@ -52,8 +58,15 @@ class DecoderLayer:
         hidden.add_(self.after_mlp(batch.whole(self.mlp(normed))), alpha=scale)
 
 
-def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention:
-    return (SelfAttention if config.latent is None else LatentAttention)(source, config, index)
+def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer:
+    match config.recurrent[index]:
+        case None:
+            kind = SelfAttention if config.latent is None else LatentAttention
+            return kind(source.under("self_attn"), config, index)
+        case ShortConvConfig() as own:
+            return ShortConv(source, own, config.hidden_size, index)
+        case GatedDeltaConfig() as own:
+            return GatedDelta(source, own, config.hidden_size, config.norm_eps, index)
 
 
 def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:

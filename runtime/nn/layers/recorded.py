@@ -127,5 +127,5 @@ def _recordable(layer: object) -> DecoderLayer:
     if not isinstance(layer, DecoderLayer):
         raise NotRecorded("kernels of another kind")
     if not isinstance(layer.attention, SelfAttention) or not isinstance(layer.mlp, GatedMlp):
-        raise NotRecorded("latent attention, or experts")
+        raise NotRecorded("latent attention, recurrence, or experts")
     return layer

@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "a piece of a segment lies where the segment begins",
         "runtime/step/step.py",
-        "self.slot, self.start + first, self.token_ids[first:end]",
-        "self.slot, self.start, self.token_ids[first:end]",
+        "            self.slot, self.start + first, self.token_ids",
+        "            self.slot, self.start, self.token_ids",
         ROWS,
     ),
     Mutant(

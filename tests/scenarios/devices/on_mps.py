@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.kv.cache import KVCache
+from runtime.kv.states import StateBuffers
 from runtime.nn.matrices import formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import build_weights
 from tests.fakes.devices.mps import MPS, Traffic
 from tests.fakes.weights import EmptySource
-from tests.models.step_driver import run
+from tests.models.step_driver import run, with_states
 from tests.scenarios.devices.steps import NOT_ON_MPS, Recorder
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def on_mps(
 ) -> Transformer:
     """Return a model whose weights and KV are on the fake MPS."""
     weights = build_weights(EmptySource(MPS, dtype, formats.choose_formats(quantization, MPS, dtype)), config)
-    return kind(config, weights, KVCache(config, slots=4, context=128, device=MPS, dtype=dtype), *rest, **more)
+    kv = KVCache(config, slots=4, context=128, device=MPS, dtype=dtype)
+    if config.is_hybrid:
+        more["buffers"] = StateBuffers(config, count=4 * 129, device=MPS, dtype=dtype)
+    return kind(config, weights, kv, *rest, **more)
 
 
 class Watched:
@@ -64,13 +68,16 @@ class Watched:
         self._traffic.sent.clear()
 
 
-def reads_of(traffic: Traffic, model: Transformer, segments: list[Segment], cancelled: int | None = None) -> list[str]:
+def reads_of(
+    traffic: Traffic, model: Transformer, segments: Sequence[Segment], cancelled: int | None = None
+) -> list[str]:
     """Return what the host reads during a step, in whose first layer one segment may be cancelled.
 
     All that it sends, to the sampler too, it sends in one tensor of each type: before the layers, and where rows are
     dropped.
     """
     traffic.clear()
+    segments = with_states(model, segments)
     watched = Watched(model, traffic)
     with Recorder() as recorder:
         results = run(watched, segments, {} if cancelled is None else {1: [segments[cancelled]]}).segments

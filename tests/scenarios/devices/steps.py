@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
-# heads of which a part is rotated; experts; sinks; a latent.
+# heads of which a part is rotated; experts; sinks; a latent; recurrent layers.
 STEP_FAMILIES = (
     "llama-bias",
     "qwen3-tied",
@@ -38,6 +38,8 @@ STEP_FAMILIES = (
     "deepseek3-plain",
     "deepseek2",
     "deepseek3",
+    "lfm2",
+    "qwen3.5",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}

@@ -28,6 +28,7 @@ from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
+from tests.models.layers.recurrent import prepare_all
 from tests.models.step_driver import CPU, run
 from tests.scenarios.devices.on_mps import Watched, on_mps, reads_of
 from tests.scenarios.devices.steps import (
@@ -56,7 +57,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
         *(("embedded", bits, dtype) for bits in Quantization for dtype in (torch.bfloat16, torch.float32)),
         *(
             (family, Quantization.NONE, torch.float16)
-            for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain")
+            for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain", "lfm2", "qwen3.5")
         ),
     ],
     ids=str,
@@ -131,6 +132,16 @@ def test_drafts_stay_on_their_device_and_are_read_once(
             proposal = DraftToken(draft.token_id, draft.distribution)
             verifying = Segment(0, 20, [20, draft.token_id], sample=spec, drafts=[proposal])
             assert reads_of(traffic, target, [verifying]) == ["tolist"]
+
+
+@DTYPES
+def test_recurrences_stay_on_their_device_and_nothing_is_read_or_sent_for_them(dtype: torch.dtype) -> None:
+    with fake_mps() as traffic:
+        recurrences = prepare_all(MPS, dtype)
+        traffic.clear()
+        for recurrence in recurrences:
+            recurrence()
+        assert traffic.read == traffic.sent == []
 
 
 def test_verdicts_stay_on_their_device_and_are_read_once() -> None:

@@ -28,6 +28,7 @@ from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
+from tests.models.layers.recurrent import prepare_all
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo
 from tests.models.speculation_driver import open_pair
 from tests.models.step_driver import CPU, open_transformer, run
@@ -159,7 +160,7 @@ def as_elsewhere() -> Iterator[None]:
 def recorded(
     request: pytest.FixtureRequest, as_elsewhere: None, tmp_path_factory: pytest.TempPathFactory
 ) -> set[Recorded]:
-    """Return what steps of families with all parts ask for, those of every drafter, and int8's."""
+    """Return what steps of families with all parts ask for, those of every drafter, int8's, and recurrences."""
     seen: set[Recorded] = set()
     for family in STEP_FAMILIES:
         folder = tmp_path_factory.mktemp(family)
@@ -180,6 +181,11 @@ def recorded(
         with torch.no_grad(), Recorder() as recorder:
             draft_round(target, drafter)
         seen |= recorder.seen
+    recurrences = prepare_all(CPU, request.param)
+    with torch.no_grad(), Recorder() as recorder:
+        for recurrence in recurrences:
+            recurrence()
+    seen |= recorder.seen
     return seen
 
 

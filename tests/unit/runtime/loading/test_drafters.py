@@ -249,6 +249,12 @@ def test_matrices_may_be_padded_differently(tmp_path: Path, target_size: int, dr
     assert speculate(target, drafter, [sequence], 16) == [plain]
 
 
+def test_a_draft_model_with_recurrent_layers_is_refused(tmp_path: Path, llama: Path) -> None:
+    FAMILIES["lfm2"](tmp_path)
+    with pytest.raises(CheckpointError, match="a draft model with recurrent layers is not supported"):
+        plan(llama, Proposer.DRAFT, draft=tmp_path)
+
+
 # --- memory -------------------------------------------------------------------------------------------------------
 
 

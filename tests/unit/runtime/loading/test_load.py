@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from actors.config import EngineConfig
+from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
+from runtime.loading import load as loading
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from tests.models.checkpoints import FAMILIES
@@ -69,6 +71,19 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
     options = ServerOptions(load, "test", EngineConfig(load.slots))
     with pytest.raises(CheckpointError, match="has changed"):
         await run_server(options, [], announce=lambda url: pytest.fail(url))
+
+
+def test_recurrent_layers_want_buffers_for_their_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAMILIES["lfm2"](tmp_path)
+    checkpoint = open_checkpoint(tmp_path)
+    options = LoadOptions(tmp_path, slots=2, device="cpu", dtype="float32")
+    with pytest.raises(CheckpointError, match="Lfm2ForCausalLM has recurrent layers, which are not served yet"):
+        load_model(options, checkpoint)
+    model = load_model(options, checkpoint, state_buffers=7)
+    assert model.buffers is not None
+    assert model.buffers.count == 7
+    monkeypatch.setattr(loading, "free_memory", lambda device: 10**6)
+    assert model.context == 256 > load_model(options, checkpoint, state_buffers=900).context
 
 
 def test_loading_does_not_import_pytorchs_compiler() -> None:

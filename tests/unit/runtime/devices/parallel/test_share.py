@@ -63,6 +63,13 @@ def test_heads_that_cannot_be_divided_are_refused(family: str, of: int, what: st
         check_shares(config_of(tmp_path, family), of)
 
 
+def test_recurrent_layers_are_not_divided(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "lfm2")
+    check_shares(config, 1)
+    with pytest.raises(CheckpointError, match="--tensor-parallel 2: the recurrent layers of Lfm2ForCausalLM"):
+        check_shares(config, 2)
+
+
 def test_inner_widths_that_cannot_be_divided_are_refused(tmp_path: Path) -> None:
     config = config_of(tmp_path, "qwen3-moe")
     with pytest.raises(CheckpointError, match="the MLP's inner width of Qwen3MoeForCausalLM, 33,"):

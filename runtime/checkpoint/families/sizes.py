@@ -1,0 +1,27 @@
+"""Rules that tell the inner width of a layer's MLP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.json_fields import boolean, integer, number
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.json_fields import Settings
+
+
+def plain_mlp(settings: Settings) -> int:
+    """Take it as the file says it."""
+    return integer(settings, "intermediate_size")
+
+
+def lfm2_mlp(settings: Settings) -> int:
+    """Take two thirds of it, times a factor, rounded up to a multiple, where the file says so, as LFM2 does."""
+    size = integer(settings, "intermediate_size")
+    if not boolean(settings, "block_auto_adjust_ff_dim"):
+        return size
+    size = int(2 * size / 3)
+    if settings["block_ffn_dim_multiplier"] is not None:
+        multiple = integer(settings, "block_multiple_of")
+        size = -(-int(number(settings, "block_ffn_dim_multiplier") * size) // multiple) * multiple
+    return size

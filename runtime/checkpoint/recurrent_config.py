@@ -1,0 +1,79 @@
+"""The numbers that define a recurrent layer, in modules that do not import torch.
+
+Such a layer stands in the place of attention.  It stores no keys and values, but a state of each sequence: a few parts
+of a fixed size, however long the sequence is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class StatePart:
+    """One tensor of a layer's state.
+
+    Attributes:
+        shape: of a sequence's.
+        float32: whether it is kept in float32, whatever the model's dtype: sums that grow with each row are.
+    """
+
+    shape: tuple[int, ...]
+    float32: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShortConvConfig:
+    """A gated convolution over a few rows, as LFM2 has it (Liquid AI, "LFM2 Technical Report", arXiv 2511.23404).
+
+    Attributes:
+        channels: numbers of a row.
+        width: rows that each row sees, itself included.
+        bias: whether the convolution and its projections have one.
+    """
+
+    channels: int
+    width: int
+    bias: bool
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        """The rows that the next one sees, too."""
+        return (StatePart((self.width - 1, self.channels)),)
+
+
+@dataclass(frozen=True, slots=True)
+class GatedDeltaConfig:
+    """Linear attention by the gated delta rule, behind a short convolution (arXiv 2412.06464).
+
+    Attributes:
+        width: rows that each row of the convolution sees, itself included.
+        key_heads: heads of queries and of keys; each serves `heads / key_heads` heads, one behind the other.
+        heads: of values.
+        key_dim: numbers of a head of queries or keys.
+        value_dim: numbers of a head of values.
+    """
+
+    width: int
+    key_heads: int
+    heads: int
+    key_dim: int
+    value_dim: int
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a row in the convolution: queries, keys and values."""
+        return 2 * self.key_heads * self.key_dim + self.heads * self.value_dim
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        """The rows that the convolution's next one sees, too, and a matrix of each head."""
+        matrices = (self.heads, self.key_dim, self.value_dim)
+        return StatePart((self.width - 1, self.channels)), StatePart(matrices, float32=True)
+
+
+RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig
+
+# What each layer has in the place of attention; None is attention itself.
+Recurrent: TypeAlias = tuple[RecurrentConfig | None, ...]
