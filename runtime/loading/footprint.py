@@ -116,7 +116,8 @@ def footprint(
     """
     shapes = weight_shapes(config)
     sizes = [config.shape(layer) for layer in range(config.num_layers)]
-    heads = max((config.num_heads + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
+    queries = (1 + config.output_gate) * config.num_heads
+    heads = max((queries + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
     inputs = config.num_layers * config.layer_input_size  # numbers that the layers are given of a token
     widths = heads + _mlp_width(config) + 4 * config.hidden_size + 3 * inputs
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize

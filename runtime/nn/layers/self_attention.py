@@ -49,7 +49,9 @@ class SelfAttention:
         self.rope = None if rope is None else config.distinct_ropes.index(rope)
         query, key_value = self._heads * self.dim, self._own * self.dim
         parts = {"q_proj": query, "k_proj": key_value, "v_proj": 0 if self._values_are_keys else key_value}
+        parts["gate_proj"] = query if config.output_gate else 0
         parts = {name: outputs for name, outputs in parts.items() if outputs}
+        self._is_gated = config.output_gate
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
         self.query_key_norm = read_query_key_norm(source, config, index)
         self._norm_rotated = config.qk_norm_rotated
@@ -72,7 +74,7 @@ class SelfAttention:
         query, keys_values = qkv.narrow(1, 0, self._heads), qkv.narrow(1, self._heads, 2 * own)
         if batch.single is not None:
             given = keys_values.view(len(x), 2, own, dim)
-            return self.output(self._attend_singly(query, given, batch.single, kv))
+            return self._leave(self._attend_singly(query, given, batch.single, kv), qkv)
         # [2, kv_heads, rows, dim]
         keys_values = keys_values.view(len(x), 2, own, dim).permute(1, 2, 0, 3)
         counts = [len(rows) for rows in batch.ranges]
@@ -85,7 +87,13 @@ class SelfAttention:
             first = first_visible(segment, self._window)
             keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
             attended.append(attend(asking, keys, values, mask, self._tile_kernel))
-        return self.output(torch.cat(attended) if len(attended) > 1 else attended[0])
+        return self._leave(torch.cat(attended) if len(attended) > 1 else attended[0], qkv)
+
+    def _leave(self, attended: Tensor, qkv: Tensor) -> Tensor:
+        """Return what becomes of `[rows, heads * head_dim]`: a product, of what the gates let through."""
+        if self._is_gated:
+            attended = attended * qkv[:, -self._heads :].flatten(1).sigmoid()
+        return self.output(attended)
 
     def _attend_singly(self, query: Tensor, keys_values: Tensor, rows: SingleRows, kv: KVCache) -> Tensor:
         """Write `keys_values`, `[rows, 2, kv_heads, head_dim]`, and attend from each row of `query` by itself."""

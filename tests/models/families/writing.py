@@ -26,7 +26,7 @@ _CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
-_BUFFERS = ("e_score_correction_bias", "layer_scalar")  # that are weights of files, too
+_BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar")  # that are weights of files, too
 
 _SIZES = {
     "vocab_size": VOCAB_SIZE,

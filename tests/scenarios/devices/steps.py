@@ -44,6 +44,7 @@ STEP_FAMILIES = (
     "lfm2",
     "gemma4-experts",
     "gemma4-layer-inputs",
+    "qwen3.5",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}

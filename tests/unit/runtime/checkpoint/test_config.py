@@ -90,6 +90,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("gemma4", (None, 16, None), (True, True, True)),
         ("cohere2", (16, None, 16), (True, False, True)),
         ("lfm2", (None, None, None), (False, True, False)),
+        ("qwen3-next", (None, None, None), (False, True, False)),
     ],
 )
 def test_windows_and_rotation_by_layer(
