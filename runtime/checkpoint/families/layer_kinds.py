@@ -19,12 +19,12 @@ def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str
     Raises:
         CheckpointError: the file asks for anything else.
     """
-    by_rule = family.layer_types(settings, num_layers)
     given = settings.get("layer_types")
-    if given is None or given == by_rule:
+    if given is None or not family.reads_layer_types:
+        by_rule = family.layer_types(settings, num_layers)
+        if given not in (None, by_rule):
+            raise invalid("layer_types", given, f"is not what {family.model_type} computes")
         return by_rule
-    if not family.reads_layer_types:
-        raise invalid("layer_types", given, f"is not what {family.model_type} computes")
     known = isinstance(given, list) and all(kind in (FULL, SLIDING) for kind in given)
     if not known or len(given) != num_layers:
         raise invalid("layer_types", given, f"is not one of {FULL} and {SLIDING} for each of {num_layers} layers")
@@ -105,6 +105,11 @@ def rotates_by_list(settings: Settings, types: list[str]) -> tuple[bool, ...]:
 def sliding_rotate(settings: Settings, types: list[str]) -> tuple[bool, ...]:
     """Rotate in the layers with a window alone, as Cohere 2 does."""
     return tuple(kind == SLIDING for kind in types)
+
+
+def sliding_rotate_if_any(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in the layers with a window alone, or in all of a model without one, as EXAONE 4 does."""
+    return (sliding_rotate if uses_sliding_window(settings) else all_rotate)(settings, types)
 
 
 def _no_rope_layers(settings: Settings, num_layers: int) -> tuple[bool, ...]:

@@ -87,6 +87,8 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("phi3", (16, 16, 16), (True, True, True)),
         ("olmo3-yarn", (16, 16, 16), (True, True, True)),
         ("cohere2", (16, None, 16), (True, False, True)),
+        ("exaone4", (16, None, 16), (True, False, True)),
+        ("exaone4-full", (None, None, None), (True, True, True)),
     ],
 )
 def test_windows_and_rotation_by_layer(

@@ -24,7 +24,18 @@ NAMES = {**MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, **MODEL_FOR_CAUSAL_LM_MAP
 
 # By transformers' `model_type`.
 SERVED = (
-    *("llama", "mistral", "ministral", "ministral3", "mistral3", "mixtral", "smollm3", "seed_oss", "hunyuan_v1_dense"),
+    *(
+        "llama",
+        "mistral",
+        "ministral",
+        "ministral3",
+        "mistral3",
+        "mixtral",
+        "smollm3",
+        "seed_oss",
+        "hunyuan_v1_dense",
+        "exaone4",
+    ),
     *("qwen2", "qwen3", "qwen3_moe", "gpt_oss", "deepseek_v2", "deepseek_v3", "ernie4_5", "phi3"),
     *("gemma", "gemma2", "gemma3", "gemma3_text", "granite", "granitemoe", "olmo2", "olmo3", "olmoe"),
     *("glm", "glm4", "cohere", "cohere2"),
@@ -37,7 +48,7 @@ HYBRIDS = (
 REFUSED = (
     *("glm4_moe", "glm4_moe_lite", "glm_moe_dsa", "minimax_m2", "laguna", "gemma3n", "gemma4", "gemma4_text"),
     *("ernie4_5_moe", "hunyuan_v1_moe", "granitemoeshared", "qwen2_moe", "mistral4", "deepseek_v32", "deepseek_v4"),
-    *("llama4", "llama4_text", "exaone4", "dots1", "afmoe", "arcee", "apertus", "nemotron", "phi", "phimoe"),
+    *("llama4", "llama4_text", "dots1", "afmoe", "arcee", "apertus", "nemotron", "phi", "phimoe"),
     *("stablelm", "starcoder2", "falcon", "olmo", "gpt2", "bitnet", "cohere2_moe", "solar_open", "mimo_v2_flash"),
 )
 
@@ -51,7 +62,7 @@ def _config(model_type: str) -> dict[str, Any]:
 
 
 def _architecture(model_type: str) -> str:
-    return NAMES.get(model_type) or "Mistral4ForCausalLM"  # which transformers' table leaves out
+    return NAMES[model_type]
 
 
 @every_row("model_type", SERVED)
