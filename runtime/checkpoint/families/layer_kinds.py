@@ -20,19 +20,20 @@ def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str
     Raises:
         CheckpointError: the file asks for anything else.
     """
-    types = _given_types(family, settings, family.layer_types(settings, num_layers))
+    types = _types(family, settings, num_layers)
     if all(kind in family.recurrent for kind in types):
         raise invalid("layer_types", types, "is not supported: no layer is attention")
     return types
 
 
-def _given_types(family: Family, settings: Settings, by_rule: list[str]) -> list[str]:
+def _types(family: Family, settings: Settings, num_layers: int) -> list[str]:
     """Return the types that the file gives, if the family reads them, or those of the family's rule."""
-    given, num_layers = settings.get("layer_types"), len(by_rule)
-    if given is None or given == by_rule:
+    given = settings.get("layer_types")
+    if given is None or not family.reads_layer_types:
+        by_rule = family.layer_types(settings, num_layers)
+        if given not in (None, by_rule):
+            raise invalid("layer_types", given, f"is not what {family.model_type} computes")
         return by_rule
-    if not family.reads_layer_types:
-        raise invalid("layer_types", given, f"is not what {family.model_type} computes")
     kinds = (FULL, *family.recurrent) if family.recurrent else (FULL, SLIDING)
     known = isinstance(given, list) and all(kind in kinds for kind in given)
     if not known or len(given) != num_layers:
@@ -130,6 +131,11 @@ def rotates_by_list(settings: Settings, types: list[str]) -> tuple[bool, ...]:
 def sliding_rotate(settings: Settings, types: list[str]) -> tuple[bool, ...]:
     """Rotate in the layers with a window alone, as Cohere 2 does."""
     return tuple(kind == SLIDING for kind in types)
+
+
+def sliding_rotate_if_any(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in the layers with a window alone, or in all of a model without one, as EXAONE 4 does."""
+    return (sliding_rotate if uses_sliding_window(settings) else all_rotate)(settings, types)
 
 
 def _no_rope_layers(settings: Settings, num_layers: int) -> tuple[bool, ...]:

@@ -12,6 +12,8 @@ from transformers import (
     CohereForCausalLM,
     Ernie4_5Config,
     Ernie4_5ForCausalLM,
+    Exaone4Config,
+    Exaone4ForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
     Gemma3Config,
@@ -118,6 +120,7 @@ _cohere2 = partial(
     layer_types=["sliding_attention", "full_attention", "sliding_attention"],
 )
 
+_exaone4 = partial(write_checkpoint, model_class=Exaone4ForCausalLM, config_class=Exaone4Config)
 _ministral = partial(write_checkpoint, model_class=MinistralForCausalLM, config_class=MinistralConfig, head_dim=32)
 _ministral3 = partial(write_checkpoint, model_class=Ministral3ForCausalLM, config_class=Ministral3Config, head_dim=16)
 
@@ -249,6 +252,15 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
         embedding=0.05,
     ),
     "hunyuan": partial(_hunyuan, seed=51, attention_bias=True, rope_parameters=_NTK_ROPE),
+    "exaone4": partial(_exaone4, seed=52, sliding_window=16, layer_types=_FULL_IN_THE_MIDDLE),
+    "exaone4-full": partial(
+        _exaone4,
+        seed=53,
+        sliding_window=None,
+        layer_types=["full_attention"] * 3,
+        tie_word_embeddings=True,
+        embedding=0.1,
+    ),
     "glm": partial(_glm, seed=39),
     "glm4": partial(_glm4, seed=40, attention_bias=False, partial_rotary_factor=0.5),
     "cohere": partial(_cohere, seed=41, tie_word_embeddings=False),

@@ -91,6 +91,8 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("cohere2", (16, None, 16), (True, False, True)),
         ("lfm2", (None, None, None), (False, True, False)),
         ("qwen3-next", (None, None, None), (False, True, False)),
+        ("exaone4", (16, None, 16), (True, False, True)),
+        ("exaone4-full", (None, None, None), (True, True, True)),
     ],
 )
 def test_windows_and_rotation_by_layer(
