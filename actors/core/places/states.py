@@ -7,8 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from runtime.kv.blocks import BLOCK_TOKENS
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -127,4 +125,4 @@ def expected_loss(lengths: Sequence[int], length: int) -> float:
     if length == end:
         return length - before
     following = lengths[place + 1]
-    return (length - before) * math.log1p((following - length) / (end - following + BLOCK_TOKENS))
+    return (length - before) * math.log1p((following - length) / (end - following + 1))
