@@ -36,6 +36,7 @@ from transformers import (
 )
 
 from tests.models.families.dense import DENSE_FAMILIES
+from tests.models.families.sparse import SPARSE_FAMILIES
 from tests.models.families.writing import write_checkpoint
 
 if TYPE_CHECKING:
@@ -167,4 +168,5 @@ FAMILIES: dict[str, Callable[..., None]] = {
         rope_parameters=LATENT_YARN_ROPE,
     ),
     **DENSE_FAMILIES,
+    **SPARSE_FAMILIES,
 }

@@ -1,6 +1,6 @@
 """Differences between architectures, as data.
 
-- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense` and `gemma` are parts of it
+- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense`, `sparse` and `gemma` are parts of it
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
 - `experts`: which experts take the place of each layer's MLP

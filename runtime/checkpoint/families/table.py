@@ -26,6 +26,7 @@ from runtime.checkpoint.families.layer_kinds import (
     sliding_first,
     sliding_without_rope,
 )
+from runtime.checkpoint.families.sparse import SPARSE_FAMILIES
 from runtime.checkpoint.mtp_layout import MIMO
 
 if TYPE_CHECKING:
@@ -212,6 +213,7 @@ FAMILIES: dict[str, Family] = {
     ),
     **GEMMA_FAMILIES,
     **DENSE_FAMILIES,
+    **SPARSE_FAMILIES,
     "GraniteMoeForCausalLM": replace(
         DENSE_FAMILIES["GraniteForCausalLM"],
         model_type="granitemoe",

@@ -31,6 +31,8 @@ class Key:
     required: bool = False
 
 
+MODULES = "num_nextn_predict_layers"  # for multi-token prediction, which `block_count` counts as layers
+
 COMMON_KEYS = {
     "block_count": Key("num_hidden_layers", required=True),
     "context_length": Key("max_position_embeddings", required=True),
@@ -85,8 +87,8 @@ class Architecture:
     narrow_layers: int | None = None
 
 
-# A parameter, and not a module's: it has no `.weight`.
-SINKS = "self_attn.sinks"
+# Parameters, and not of a module of their own: they have no `.weight` or `.bias`.
+PARAMETERS = SINKS, CORRECTION = "self_attn.sinks", "mlp.gate.e_score_correction_bias"
 
 MODEL_TENSORS = {
     "token_embd": "model.embed_tokens",
@@ -109,6 +111,23 @@ _EXPERTS = {
     "ffn_up_exps": "mlp.experts.up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
 }
+# Of routers that choose as DeepSeek V3's does, with an MLP for all rows beside the experts.
+_SHARED_EXPERTS = {
+    **_EXPERTS,
+    "exp_probs_b": CORRECTION,
+    "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
+    "ffn_up_shexp": "mlp.shared_experts.up_proj",
+    "ffn_down_shexp": "mlp.shared_experts.down_proj",
+}
+# Of a module for multi-token prediction, a layer behind the last.
+_NEXTN = {
+    "nextn.eh_proj": "eh_proj",
+    "nextn.enorm": "enorm",
+    "nextn.hnorm": "hnorm",
+    "nextn.shared_head_norm": "shared_head.norm",
+    "nextn.shared_head_head": "shared_head.head",
+    "nextn.embed_tokens": "embed_tokens",
+}
 _NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 _LLAMA = {**_ATTENTION, **_MLP, **_NORMS}
 _GEMMA_NORMS = {
@@ -123,6 +142,27 @@ _EXPERT_COUNTS = {
     "expert_count": Key("num_local_experts", required=True),
     "expert_used_count": Key("num_experts_per_tok", required=True),
 }
+
+_DEEPSEEK_EXPERTS = {
+    "leading_dense_block_count": Key("first_k_dense_replace"),
+    "expert_count": Key("n_routed_experts"),
+    "expert_used_count": Key("num_experts_per_tok"),
+    "expert_shared_count": Key("n_shared_experts"),
+    "expert_feed_forward_length": Key("moe_intermediate_size"),
+    "expert_group_count": Key("n_group"),
+    "expert_group_used_count": Key("topk_group"),
+    "expert_weights_scale": Key("routed_scaling_factor", float),
+    "expert_weights_norm": Key("norm_topk_prob", bool),
+    "nextn_predict_layers": Key(MODULES),
+}
+_DEEPSEEK_ABSENT = {
+    "first_k_dense_replace": 0,
+    "n_group": 1,
+    "topk_group": 1,
+    "routed_scaling_factor": 1.0,
+    "norm_topk_prob": False,
+}
+_SIGMOID = {"expert_gating_func": 2}
 
 _MIXTRAL = Architecture(
     "MixtralForCausalLM",
@@ -281,14 +321,15 @@ ARCHITECTURES = {
         },
         attention_bias="attention_bias",
     ),
-    # V2 and its Lite form, V3 and R1: `gguf.deepseek` tells which.
+    # V2 and its Lite form, V3 and R1, GLM-4.7-Flash: `gguf.deepseek` tells which.
     "deepseek2": Architecture(
         "DeepseekV2ForCausalLM",
         "deepseek_v2",
         {
             **_NORMS,
             **_MLP,
-            **_EXPERTS,
+            **_SHARED_EXPERTS,
+            **_NEXTN,
             "attn_q": "self_attn.q_proj",
             "attn_q_a": "self_attn.q_a_proj",
             "attn_q_a_norm": "self_attn.q_a_layernorm",
@@ -299,33 +340,32 @@ ARCHITECTURES = {
             "attn_k_b": "self_attn.k_b_proj",
             "attn_v_b": "self_attn.v_b_proj",
             "attn_output": "self_attn.o_proj",
-            "exp_probs_b": "mlp.gate.e_score_correction",
-            "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
-            "ffn_up_shexp": "mlp.shared_experts.up_proj",
-            "ffn_down_shexp": "mlp.shared_experts.down_proj",
         },
         keys={
             **_RMS_NORM,
+            **_DEEPSEEK_EXPERTS,
             "attention.q_lora_rank": Key("q_lora_rank"),
             "attention.kv_lora_rank": Key("kv_lora_rank", required=True),
-            "leading_dense_block_count": Key("first_k_dense_replace"),
-            "expert_count": Key("n_routed_experts"),
-            "expert_used_count": Key("num_experts_per_tok"),
-            "expert_shared_count": Key("n_shared_experts"),
-            "expert_feed_forward_length": Key("moe_intermediate_size"),
-            "expert_group_count": Key("n_group"),
-            "expert_group_used_count": Key("topk_group"),
-            "expert_weights_scale": Key("routed_scaling_factor", float),
-            "expert_weights_norm": Key("norm_topk_prob", bool),
         },
-        settings={
-            "q_lora_rank": None,
-            "first_k_dense_replace": 0,
-            "n_group": 1,
-            "topk_group": 1,
-            "routed_scaling_factor": 1.0,
-            "norm_topk_prob": False,
+        settings={**_DEEPSEEK_ABSENT, "q_lora_rank": None},
+    ),
+    "glm4moe": Architecture(
+        "Glm4MoeForCausalLM",
+        "glm4_moe",
+        {
+            **_ATTENTION,
+            **_QK_NORM,
+            **_MLP,
+            **_SHARED_EXPERTS,
+            **_NEXTN,
+            "attn_norm": "input_layernorm",
+            "post_attention_norm": "post_attention_layernorm",
         },
+        keys={**_RMS_NORM, **_DEEPSEEK_EXPERTS},
+        fixed=_SIGMOID,
+        settings=_DEEPSEEK_ABSENT,
+        qk_norm="use_qk_norm",
+        attention_bias="attention_bias",
     ),
     "command-r": Architecture(
         "CohereForCausalLM",

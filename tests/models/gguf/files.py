@@ -37,6 +37,7 @@ _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
+    *("glm4-moe", "glm4-moe-qk-norm"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -87,6 +88,7 @@ _CONVERSIONS = {
     "CohereForCausalLM": _Conversion(MODEL_ARCH.COMMAND_R),
     "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
+    "Glm4MoeForCausalLM": _Conversion(MODEL_ARCH.GLM4_MOE),
 }
 
 
@@ -105,6 +107,9 @@ def write_gguf(
     conversion = _CONVERSIONS[config.architectures[0]]
     writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[conversion.arch])
     writer.add_type("model")
+    if modules := sum(name.endswith(".eh_proj.weight") for name in read_shards(folder)):
+        writer.add_nextn_predict_layers(modules)
+        config.num_hidden_layers += modules  # as the format counts them
     _add_sizes(writer, config)
     _add_windows(writer, config)
     _add_rope(writer, config)
@@ -147,16 +152,17 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     for setting, add in _NUMBERS.items():
         if getattr(config, setting, None) is not None:
             add(writer, getattr(config, setting))
-    if hasattr(config, "kv_lora_rank"):
-        _add_latent(writer, config)
-        return
     experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
-    if experts:
+    if hasattr(config, "n_routed_experts"):
+        _add_deepseek_experts(writer, config)
+    elif experts:
         writer.add_expert_count(experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
-    if experts and config.model_type != "mixtral":
-        writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
-    if getattr(config, "head_dim", None) is not None:
+        if config.model_type != "mixtral":
+            writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+    if hasattr(config, "kv_lora_rank"):
+        _add_latent(writer, config)
+    elif getattr(config, "head_dim", None) is not None:
         writer.add_key_length(config.head_dim)
         writer.add_value_length(config.head_dim)
 
@@ -170,6 +176,11 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_value_length(config.kv_lora_rank)
     writer.add_key_length_mla(config.qk_nope_head_dim + config.qk_rope_head_dim)
     writer.add_value_length_mla(config.v_head_dim)
+    if "mscale_all_dim" in config.rope_parameters:
+        writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
+
+
+def _add_deepseek_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_leading_dense_block_count(config.first_k_dense_replace)
     writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_expert_count(config.n_routed_experts)
@@ -181,10 +192,8 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     if config.n_group is not None:
         writer.add_expert_group_count(config.n_group)
         writer.add_expert_group_used_count(config.topk_group)
-    if config.model_type == "deepseek_v3":
+    if config.model_type in ("deepseek_v3", "glm4_moe"):
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    if "mscale_all_dim" in config.rope_parameters:
-        writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
 
 
 def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -244,6 +253,7 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
     names = gguf.get_tensor_name_map(conversion.arch, config.num_hidden_layers)
     stored = canonical_experts(read_shards(folder), config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
+    tensors = {name.replace("correction_bias", "correction.bias"): tensor for name, tensor in tensors.items()}
     if conversion.arch == MODEL_ARCH.DEEPSEEK2:
         tensors = _cut_latent(tensors, config)
     for name, tensor in _with_stacks(tensors).items():
@@ -273,7 +283,7 @@ def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  
             cut[name.replace("kv_b", "k_b")] = keys.transpose(1, 2).contiguous()
             cut[name.replace("kv_b", "v_b")] = values.contiguous()
         else:
-            cut[name.replace("e_score_correction_bias", "e_score_correction.bias")] = tensor
+            cut[name] = tensor
     return cut
 
 

@@ -1,0 +1,35 @@
+"""Small random checkpoints of the families with experts whose routers have a correction."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from transformers import Glm4MoeConfig, Glm4MoeForCausalLM
+
+from tests.models.families.writing import write_checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_EXPERTS: dict[str, Any] = {
+    "n_routed_experts": 8,
+    "num_experts_per_tok": 3,
+    "moe_intermediate_size": 32,
+    "n_shared_experts": 2,
+    "routed_scaling_factor": 1.5,
+}
+_glm4_moe = partial(write_checkpoint, model_class=Glm4MoeForCausalLM, config_class=Glm4MoeConfig, **_EXPERTS)
+
+SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
+    "glm4-moe": partial(_glm4_moe, seed=50, head_dim=24, attention_bias=True),
+    "glm4-moe-qk-norm": partial(
+        _glm4_moe,
+        seed=51,
+        use_qk_norm=True,
+        n_group=4,
+        topk_group=2,
+        first_k_dense_replace=2,
+        norm_topk_prob=False,
+    ),
+}

@@ -1,0 +1,53 @@
+"""What the published files of families with corrected routers say of their layers, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runtime.checkpoint.config import parse_config
+from runtime.checkpoint.experts_config import ExpertsConfig
+
+_SIZES = {"vocab_size": 1000, "hidden_size": 64, "max_position_embeddings": 128}
+
+# zai-org/GLM-4.5-Air, in fewer layers.
+GLM_45_AIR = {
+    **_SIZES,
+    "architectures": ["Glm4MoeForCausalLM"],
+    "attention_bias": True,
+    "first_k_dense_replace": 1,
+    "head_dim": 128,
+    "intermediate_size": 10944,
+    "model_type": "glm4_moe",
+    "moe_intermediate_size": 1408,
+    "n_group": 1,
+    "n_routed_experts": 128,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "num_attention_heads": 96,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 3,
+    "num_nextn_predict_layers": 1,
+    "partial_rotary_factor": 0.5,
+    "rope_theta": 1000000,
+    "routed_scaling_factor": 1.0,
+    "topk_group": 1,
+    "use_qk_norm": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "plain", "experts"),
+    [(GLM_45_AIR, 1, ExpertsConfig(128, 8, 1408, "sigmoid", shared_size=1408))],
+    ids=["GLM-4.5-Air"],
+)
+def test_experts_of_published_files(settings: dict[str, Any], plain: int, experts: ExpertsConfig) -> None:
+    config = parse_config(settings)
+    assert config.experts == (None,) * plain + (experts,) * (config.num_layers - plain)
+
+
+def test_glm_rotates_half_of_a_head() -> None:
+    config = parse_config(GLM_45_AIR)
+    assert [rope.rotary_dim for rope in config.distinct_ropes] == [64]
+    assert (config.qkv_bias, config.output_bias, config.qk_norm) == (True, False, None)
