@@ -134,8 +134,13 @@ def write_glm4_moe(folder: Path) -> Reference:
     return _write_further_layer(folder, "glm4-moe-qk-norm")
 
 
-def _write_further_layer(folder: Path, family: str) -> Reference:
-    FAMILIES[family](folder)
+def write_glm4_moe_lite(folder: Path) -> Reference:
+    """GLM-4.7-Flash likewise; its configuration class says nothing of the module."""
+    return _write_further_layer(folder, "glm4-moe-lite", num_mtp_layers=1, mtp_mlp_layer_types=["sparse"])
+
+
+def _write_further_layer(folder: Path, family: str, **settings: Any) -> Reference:  # noqa: ANN401
+    FAMILIES[family](folder, **settings)
     reference = _reference(folder, FurtherLayer, raw=False)
     tensors = load_file(folder / "model.safetensors")
     prefix = f"model.layers.{reference.target.config.num_hidden_layers}."

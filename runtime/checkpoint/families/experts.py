@@ -75,11 +75,11 @@ def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
 
 
 def _deepseek_experts(settings: Settings, num_layers: int, gating: Gating, *, grouped: bool) -> Experts:
-    """Read what both have in common: plain layers first, then experts, and beside these an MLP for all rows."""
+    """Read what both have in common: plain layers first, and experts, with an MLP for all rows beside them."""
     if integer(settings, "moe_layer_freq") != 1:
         raise invalid("moe_layer_freq", settings["moe_layer_freq"], "is not supported, only 1 is")
-    plain = min(num_layers, integer(settings, "first_k_dense_replace", minimum=0))
-    if plain == num_layers:
+    sparse = _sparse_layers(settings, num_layers)
+    if not any(sparse):
         return no_experts(settings, num_layers)
     count, per_row = _counts(settings)
     groups = integer(settings, "n_group") if grouped else 1
@@ -104,7 +104,18 @@ def _deepseek_experts(settings: Settings, num_layers: int, gating: Gating, *, gr
         scaling=number(settings, "routed_scaling_factor"),
         shared_size=width * integer(settings, "n_shared_experts", minimum=0),
     )
-    return (*no_experts(settings, plain), *(experts,) * (num_layers - plain))
+    return tuple(experts if has_experts else None for has_experts in sparse)
+
+
+def _sparse_layers(settings: Settings, num_layers: int) -> list[bool]:
+    """Return whether each layer has experts: by a list where there is one, else in all layers behind the first few."""
+    kinds = settings.get("mlp_layer_types")
+    if kinds is None:
+        plain = integer(settings, "first_k_dense_replace", minimum=0)
+        return [layer >= plain for layer in range(num_layers)]
+    if not isinstance(kinds, list) or len(kinds) != num_layers or any(one not in ("dense", "sparse") for one in kinds):
+        raise invalid("mlp_layer_types", kinds, f"is not dense or sparse for each of {num_layers} layers")
+    return [kind == "sparse" for kind in kinds]
 
 
 def _counts(settings: Settings) -> tuple[int, int]:

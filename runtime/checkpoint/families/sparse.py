@@ -37,4 +37,28 @@ SPARSE_FAMILIES: dict[str, Family] = {
             "routed_scaling_factor": 1.0,
         },
     ),
+    # GLM-4.7-Flash.
+    "Glm4MoeLiteForCausalLM": Family(
+        "glm4_moe_lite",
+        qkv_bias="attention_bias",
+        output_bias="attention_bias",
+        latent=True,
+        experts=deepseek3_experts,
+        defaults={
+            **_DEEPSEEK3_GATING,
+            "rms_norm_eps": 1e-5,
+            "q_lora_rank": 768,
+            "kv_lora_rank": 512,
+            "qk_nope_head_dim": 192,
+            "qk_rope_head_dim": 64,
+            "v_head_dim": 256,
+            "rope_interleave": True,
+            "n_routed_experts": 64,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 1536,
+            "routed_scaling_factor": 1.8,
+            "bos_token_id": 0,
+            "eos_token_id": 1,
+        },
+    ),
 }

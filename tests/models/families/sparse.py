@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from transformers import Glm4MoeConfig, Glm4MoeForCausalLM
+from transformers import Glm4MoeConfig, Glm4MoeForCausalLM, Glm4MoeLiteConfig, Glm4MoeLiteForCausalLM
 
 from tests.models.families.writing import write_checkpoint
 
@@ -20,6 +20,18 @@ _EXPERTS: dict[str, Any] = {
     "routed_scaling_factor": 1.5,
 }
 _glm4_moe = partial(write_checkpoint, model_class=Glm4MoeForCausalLM, config_class=Glm4MoeConfig, **_EXPERTS)
+_glm4_moe_lite = partial(
+    write_checkpoint,
+    model_class=Glm4MoeLiteForCausalLM,
+    config_class=Glm4MoeLiteConfig,
+    **_EXPERTS,
+    num_key_value_heads=4,
+    q_lora_rank=32,
+    kv_lora_rank=48,
+    qk_nope_head_dim=12,
+    qk_rope_head_dim=8,
+    v_head_dim=20,
+)
 
 SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "glm4-moe": partial(_glm4_moe, seed=50, head_dim=24, attention_bias=True),
@@ -31,5 +43,9 @@ SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
         topk_group=2,
         first_k_dense_replace=2,
         norm_topk_prob=False,
+    ),
+    "glm4-moe-lite": partial(_glm4_moe_lite, seed=52),
+    "glm4-moe-lite-layers": partial(
+        _glm4_moe_lite, seed=53, rope_interleave=False, mlp_layer_types=["sparse", "dense", "sparse"]
     ),
 }

@@ -37,7 +37,7 @@ _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
-    *("glm4-moe", "glm4-moe-qk-norm"),
+    *("glm4-moe", "glm4-moe-qk-norm", "glm4-moe-lite"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -89,6 +89,7 @@ _CONVERSIONS = {
     "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
     "Glm4MoeForCausalLM": _Conversion(MODEL_ARCH.GLM4_MOE),
+    "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
 }
 
 
@@ -181,7 +182,7 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
 
 
 def _add_deepseek_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
-    writer.add_leading_dense_block_count(config.first_k_dense_replace)
+    writer.add_leading_dense_block_count(getattr(config, "first_k_dense_replace", 1))
     writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_expert_count(config.n_routed_experts)
     writer.add_expert_used_count(config.num_experts_per_tok)
@@ -250,7 +251,10 @@ def _add_vocabulary(writer: GGUFWriter, folder: Path, config: Any) -> None:  # n
 
 
 def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[tuple[str, Tensor]]:  # noqa: ANN401
-    names = gguf.get_tensor_name_map(conversion.arch, config.num_hidden_layers)
+    names, modules = (
+        gguf.get_tensor_name_map(arch, config.num_hidden_layers)
+        for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
+    )
     stored = canonical_experts(read_shards(folder), config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     tensors = {name.replace("correction_bias", "correction.bias"): tensor for name, tensor in tensors.items()}
@@ -263,7 +267,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
             tensor = _permuted(tensor, config.num_key_value_heads)
         if name.endswith("norm.weight"):
             tensor = tensor + conversion.added_to_norms
-        renamed = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        suffixes = (".weight", ".bias")
+        renamed = names.get_name(name, try_suffixes=suffixes) or modules.get_name(name, try_suffixes=suffixes)
         assert renamed is not None, name
         yield f"{renamed}.weight" if name.endswith("sinks") else renamed, tensor
     for kind in ("long", "short"):

@@ -8,6 +8,7 @@ import pytest
 
 from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.errors import CheckpointError
 
 _SIZES = {"vocab_size": 1000, "hidden_size": 64, "max_position_embeddings": 128}
 
@@ -36,11 +37,42 @@ GLM_45_AIR = {
     "use_qk_norm": False,
 }
 
+# zai-org/GLM-4.7-Flash, likewise.
+GLM_47_FLASH = {
+    **_SIZES,
+    "architectures": ["Glm4MoeLiteForCausalLM"],
+    "first_k_dense_replace": 1,
+    "intermediate_size": 10240,
+    "kv_lora_rank": 512,
+    "model_type": "glm4_moe_lite",
+    "moe_intermediate_size": 1536,
+    "n_group": 1,
+    "n_routed_experts": 64,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "num_attention_heads": 20,
+    "num_experts_per_tok": 4,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 20,
+    "num_nextn_predict_layers": 1,
+    "partial_rotary_factor": 1.0,
+    "q_lora_rank": 768,
+    "qk_nope_head_dim": 192,
+    "qk_rope_head_dim": 64,
+    "routed_scaling_factor": 1.8,
+    "topk_group": 1,
+    "topk_method": "noaux_tc",
+    "v_head_dim": 256,
+}
+
 
 @pytest.mark.parametrize(
     ("settings", "plain", "experts"),
-    [(GLM_45_AIR, 1, ExpertsConfig(128, 8, 1408, "sigmoid", shared_size=1408))],
-    ids=["GLM-4.5-Air"],
+    [
+        (GLM_45_AIR, 1, ExpertsConfig(128, 8, 1408, "sigmoid", shared_size=1408)),
+        (GLM_47_FLASH, 1, ExpertsConfig(64, 4, 1536, "sigmoid", scaling=1.8, shared_size=1536)),
+    ],
+    ids=["GLM-4.5-Air", "GLM-4.7-Flash"],
 )
 def test_experts_of_published_files(settings: dict[str, Any], plain: int, experts: ExpertsConfig) -> None:
     config = parse_config(settings)
@@ -51,3 +83,23 @@ def test_glm_rotates_half_of_a_head() -> None:
     config = parse_config(GLM_45_AIR)
     assert [rope.rotary_dim for rope in config.distinct_ropes] == [64]
     assert (config.qkv_bias, config.output_bias, config.qk_norm) == (True, False, None)
+
+
+def test_a_list_says_which_layers_have_experts() -> None:
+    config = parse_config({**GLM_47_FLASH, "mlp_layer_types": ["sparse", "dense", "sparse"]})
+    assert [one is not None for one in config.experts] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({**GLM_47_FLASH, "mlp_layer_types": ["sparse"]}, "is not dense or sparse for each of 3 layers"),
+        (
+            {**GLM_47_FLASH, "mlp_layer_types": ["sparse", "dense", "none"]},
+            "is not dense or sparse for each of 3 layers",
+        ),
+    ],
+)
+def test_refusals_name_the_key(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(CheckpointError, match=says):
+        parse_config(settings)

@@ -16,9 +16,10 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from tests.models.gguf.edited import with_tensor
 from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
-from tests.models.mtp_checkpoints import write_glm4_moe
+from tests.models.mtp_checkpoints import write_glm4_moe, write_glm4_moe_lite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -35,8 +36,11 @@ def test_tensors_have_the_names_and_numbers_of_hugging_face(family: str, tmp_pat
         torch.testing.assert_close(found[name].expand(), tensor.expand(), rtol=0, atol=tolerance, msg=name)
 
 
-def test_a_module_behind_the_layers_has_the_names_of_hugging_face(tmp_path: Path) -> None:
-    write_glm4_moe(tmp_path)
+@pytest.mark.parametrize("write", [write_glm4_moe, write_glm4_moe_lite])
+def test_a_module_behind_the_layers_has_the_names_of_hugging_face(
+    write: Callable[[Path], object], tmp_path: Path
+) -> None:
+    write(tmp_path)
     expected, found = open_checkpoint(tmp_path), GgufCheckpoint(write_gguf(tmp_path, tmp_path / "m.gguf"))
     assert found.config.num_layers == expected.config.num_layers
     tensors, theirs = found.tensors(), expected.tensors()
