@@ -68,10 +68,29 @@ def deepseek2_experts(settings: Settings, num_layers: int) -> Experts:
 
 def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of DeepSeek-V3: sigmoids with a correction, in groups (arXiv 2412.19437, section 2.1.2)."""
-    for key, known in (("scoring_func", "sigmoid"), ("topk_method", "noaux_tc")):
-        if settings[key] not in (None, known):
-            raise invalid(key, settings[key], f"is not supported, only {known!r} is in this family")
+    _refuse_others(settings, scoring_func="sigmoid", topk_method="noaux_tc")
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
+
+
+def minimax_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of MiniMax M2: sigmoids with a correction in every layer."""
+    _refuse_others(
+        settings,
+        scoring_func="sigmoid",
+        use_routing_bias=True,
+        shared_intermediate_size=0,
+        qk_norm_type="per_layer",
+        attn_type_list=[1] * num_layers,  # MiniMax-Text-01 has linear attention, too
+    )
+    count, per_row = _counts(settings)
+    return (ExpertsConfig(count, per_row, integer(settings, "intermediate_size"), "sigmoid"),) * num_layers
+
+
+def _refuse_others(settings: Settings, **known: object) -> None:
+    """Raise CheckpointError where a key is there whose value is not the one that its family has."""
+    for key, value in known.items():
+        if settings.get(key) not in (None, value):
+            raise invalid(key, settings[key], f"is not supported, only {value!r} is in this family")
 
 
 def _deepseek_experts(settings: Settings, num_layers: int, gating: Gating, *, grouped: bool) -> Experts:

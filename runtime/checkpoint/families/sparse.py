@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.checkpoint.families.experts import deepseek3_experts
+from runtime.checkpoint.families.experts import deepseek3_experts, minimax_experts
 from runtime.checkpoint.families.family import Family
 
 _DEEPSEEK3_GATING = {
@@ -59,6 +59,23 @@ SPARSE_FAMILIES: dict[str, Family] = {
             "routed_scaling_factor": 1.8,
             "bos_token_id": 0,
             "eos_token_id": 1,
+        },
+    ),
+    "MiniMaxM2ForCausalLM": Family(
+        "minimax_m2",
+        qk_norm="joint",
+        qk_norm_if="use_qk_norm",
+        partial_rotary=True,
+        experts=minimax_experts,
+        defaults={
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "rope_theta": 5_000_000.0,
+            "use_qk_norm": True,
+            "default_num_experts": 256,
+            "num_experts_per_tok": 8,
+            "bos_token_id": 200034,
+            "eos_token_id": 200020,
         },
     ),
 }

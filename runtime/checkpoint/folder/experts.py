@@ -33,6 +33,7 @@ _ROUTERS = {
     "router.weight": "gate.weight",
     "router.bias": "gate.bias",
     "router.layer.weight": "gate.weight",  # Granite
+    "e_score_correction_bias": "gate.e_score_correction_bias",  # MiniMax
 }
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")
 _MIXTRAL_PARTS = {"1": "gate_proj", "2": "down_proj", "3": "up_proj"}

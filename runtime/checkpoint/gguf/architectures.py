@@ -367,6 +367,17 @@ ARCHITECTURES = {
         qk_norm="use_qk_norm",
         attention_bias="attention_bias",
     ),
+    "minimax-m2": Architecture(
+        "MiniMaxM2ForCausalLM",
+        "minimax_m2",
+        {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS, "exp_probs_b": CORRECTION},
+        keys={
+            **_RMS_NORM,
+            **_EXPERT_COUNTS,
+            "expert_feed_forward_length": Key("intermediate_size", required=True),
+        },
+        fixed=_SIGMOID,
+    ),
     "command-r": Architecture(
         "CohereForCausalLM",
         "cohere",

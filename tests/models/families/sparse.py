@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from transformers import Glm4MoeConfig, Glm4MoeForCausalLM, Glm4MoeLiteConfig, Glm4MoeLiteForCausalLM
+from transformers import (
+    Glm4MoeConfig,
+    Glm4MoeForCausalLM,
+    Glm4MoeLiteConfig,
+    Glm4MoeLiteForCausalLM,
+    MiniMaxM2Config,
+    MiniMaxM2ForCausalLM,
+)
 
 from tests.models.families.writing import write_checkpoint
 
@@ -32,6 +39,15 @@ _glm4_moe_lite = partial(
     qk_rope_head_dim=8,
     v_head_dim=20,
 )
+_minimax_m2 = partial(
+    write_checkpoint,
+    model_class=MiniMaxM2ForCausalLM,
+    config_class=MiniMaxM2Config,
+    head_dim=24,
+    rotary_dim=16,
+    num_local_experts=6,
+    num_experts_per_tok=2,
+)
 
 SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "glm4-moe": partial(_glm4_moe, seed=50, head_dim=24, attention_bias=True),
@@ -48,4 +64,5 @@ SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "glm4-moe-lite-layers": partial(
         _glm4_moe_lite, seed=53, rope_interleave=False, mlp_layer_types=["sparse", "dense", "sparse"]
     ),
+    "minimax-m2": partial(_minimax_m2, seed=54),
 }

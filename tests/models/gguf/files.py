@@ -37,7 +37,7 @@ _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
-    *("glm4-moe", "glm4-moe-qk-norm", "glm4-moe-lite"),
+    *("glm4-moe", "glm4-moe-qk-norm", "glm4-moe-lite", "minimax-m2"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -89,6 +89,7 @@ _CONVERSIONS = {
     "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
     "Glm4MoeForCausalLM": _Conversion(MODEL_ARCH.GLM4_MOE),
+    "MiniMaxM2ForCausalLM": _Conversion(MODEL_ARCH.MINIMAXM2),
     "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
 }
 
@@ -161,6 +162,8 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_expert_used_count(config.num_experts_per_tok)
         if config.model_type != "mixtral":
             writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+        if config.model_type == "minimax_m2":
+            writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
     if hasattr(config, "kv_lora_rank"):
         _add_latent(writer, config)
     elif getattr(config, "head_dim", None) is not None:

@@ -65,24 +65,45 @@ GLM_47_FLASH = {
     "v_head_dim": 256,
 }
 
+# MiniMaxAI/MiniMax-M2, likewise.
+MINIMAX_M2 = {
+    **_SIZES,
+    "architectures": ["MiniMaxM2ForCausalLM"],
+    "attn_type_list": [1, 1, 1],
+    "head_dim": 128,
+    "intermediate_size": 1536,
+    "model_type": "minimax_m2",
+    "num_attention_heads": 48,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 8,
+    "num_local_experts": 256,
+    "qk_norm_type": "per_layer",
+    "rotary_dim": 64,
+    "scoring_func": "sigmoid",
+    "shared_intermediate_size": 0,
+    "use_qk_norm": True,
+    "use_routing_bias": True,
+}
+
 
 @pytest.mark.parametrize(
     ("settings", "plain", "experts"),
     [
         (GLM_45_AIR, 1, ExpertsConfig(128, 8, 1408, "sigmoid", shared_size=1408)),
         (GLM_47_FLASH, 1, ExpertsConfig(64, 4, 1536, "sigmoid", scaling=1.8, shared_size=1536)),
+        (MINIMAX_M2, 0, ExpertsConfig(256, 8, 1536, "sigmoid")),
     ],
-    ids=["GLM-4.5-Air", "GLM-4.7-Flash"],
+    ids=["GLM-4.5-Air", "GLM-4.7-Flash", "MiniMax-M2"],
 )
 def test_experts_of_published_files(settings: dict[str, Any], plain: int, experts: ExpertsConfig) -> None:
     config = parse_config(settings)
     assert config.experts == (None,) * plain + (experts,) * (config.num_layers - plain)
 
 
-def test_glm_rotates_half_of_a_head() -> None:
-    config = parse_config(GLM_45_AIR)
-    assert [rope.rotary_dim for rope in config.distinct_ropes] == [64]
-    assert (config.qkv_bias, config.output_bias, config.qk_norm) == (True, False, None)
+@pytest.mark.parametrize("settings", [GLM_45_AIR, MINIMAX_M2])
+def test_half_of_a_head_is_rotated(settings: dict[str, Any]) -> None:
+    assert [rope.rotary_dim for rope in parse_config(settings).distinct_ropes] == [64]
 
 
 def test_a_list_says_which_layers_have_experts() -> None:
@@ -98,6 +119,10 @@ def test_a_list_says_which_layers_have_experts() -> None:
             {**GLM_47_FLASH, "mlp_layer_types": ["sparse", "dense", "none"]},
             "is not dense or sparse for each of 3 layers",
         ),
+        ({**MINIMAX_M2, "attn_type_list": [1, 0, 1]}, r"attn_type_list \[1, 0, 1\] is not supported, only \[1, 1, 1\]"),
+        ({**MINIMAX_M2, "shared_intermediate_size": 8}, "shared_intermediate_size 8 is not supported"),
+        ({**MINIMAX_M2, "use_routing_bias": False}, "use_routing_bias False is not supported, only True"),
+        ({**MINIMAX_M2, "rotary_dim": 192}, "makes 192 of the 128 numbers of a head rotate"),
     ],
 )
 def test_refusals_name_the_key(settings: dict[str, Any], says: str) -> None:

@@ -63,6 +63,8 @@ DEEPSEEK_V3 = (
 EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 DEEPSEEK_CODER = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN)
 
+O200K = sequence(O200K_WORD % (CONTRACTION, CONTRACTION) + r"\p{N}{1,3}" + O200K_REST)
+
 REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "chatglm-bpe": (CL100K, None),
     "command-r": of_class(CohereTokenizer),
@@ -72,10 +74,11 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "deepseek-v3": (sequence(*DEEPSEEK_V3), None),
     "glm4": (CL100K, None),
     "gpt-2": of_class(GPT2Tokenizer),
-    "gpt-4o": (sequence(O200K_WORD % (CONTRACTION, CONTRACTION) + r"\p{N}{1,3}" + O200K_REST), None),
+    "gpt-4o": (O200K, None),
     "llama-bpe": (CL100K, None),
     "llama-v3": (CL100K, None),
     "llama3": (CL100K, None),
+    "minimax-m2": (O200K, None),
     "olmo": of_class(GPTNeoXTokenizer),
     "phi-2": of_class(GPT2Tokenizer),
     "qwen2": of_class(Qwen2Tokenizer),
