@@ -35,6 +35,12 @@ def olmoe_experts(settings: Settings, num_layers: int) -> Experts:
     return tuple(one and replace(one, normalised=normalised) for one in mixtral_experts(settings, num_layers))
 
 
+def granite_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Granite: those of Mixtral, and the width of an MLP for all rows beside the experts."""
+    shared = integer(settings, "shared_intermediate_size", minimum=0)
+    return tuple(one and replace(one, shared_size=shared) for one in mixtral_experts(settings, num_layers))
+
+
 def qwen_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of Qwen3-MoE: experts in each layer that neither `decoder_sparse_step` nor a list leaves out."""
     count, per_row = _counts(settings)

@@ -15,6 +15,7 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from runtime.checkpoint.experts_config import Experts
     from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
 
@@ -37,6 +38,10 @@ class Sizes(Protocol):
     @property
     def intermediate_size(self) -> int:
         """Width of a plain MLP."""
+
+    @property
+    def experts(self) -> Experts:
+        """Per layer, those in the place of its MLP."""
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -78,6 +83,14 @@ def split_gate_up(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping
     """Split `gate_up_proj` into its two parts."""
     inner = config.intermediate_size
     return _split(tensors, "gate_up_proj", {"gate_proj": inner, "up_proj": inner})
+
+
+def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name `shared_mlp`, the MLP beside the experts, as DeepSeek's files do, and split its fused matrix (Granite)."""
+    inner = next((experts.shared_size for experts in config.experts if experts is not None), 0)
+    shared = "mlp.shared_experts"
+    split = _split(tensors, "shared_mlp.input_linear", {f"{shared}.gate_proj": inner, f"{shared}.up_proj": inner})
+    return {name.replace("shared_mlp.output_linear", f"{shared}.down_proj"): one for name, one in split.items()}
 
 
 def _split(tensors: Mapping[str, StoredTensor], fused: str, parts: Mapping[str, int]) -> Mapping[str, StoredTensor]:

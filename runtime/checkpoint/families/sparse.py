@@ -1,9 +1,26 @@
-"""Families with experts whose routers choose as DeepSeek V3's does: by scores with a correction."""
+"""Families with experts that take their attention from another family, or choose by scores with a correction."""
 
 from __future__ import annotations
 
-from runtime.checkpoint.families.experts import deepseek3_experts, minimax_experts
+from dataclasses import replace
+
+from runtime.checkpoint.families.dense import DENSE_FAMILIES
+from runtime.checkpoint.families.experts import deepseek3_experts, granite_experts, minimax_experts
 from runtime.checkpoint.families.family import Family
+from runtime.checkpoint.families.layout import split_shared_mlp
+
+_GRANITE = DENSE_FAMILIES["GraniteForCausalLM"]
+_GRANITE_MOE = replace(
+    _GRANITE,
+    model_type="granitemoe",
+    experts=granite_experts,
+    defaults={
+        **_GRANITE.defaults,
+        "default_num_experts": 8,
+        "num_experts_per_tok": 2,
+        "shared_intermediate_size": 0,
+    },
+)
 
 _DEEPSEEK3_GATING = {
     "scoring_func": None,
@@ -17,6 +34,8 @@ _DEEPSEEK3_GATING = {
 }
 
 SPARSE_FAMILIES: dict[str, Family] = {
+    "GraniteMoeForCausalLM": _GRANITE_MOE,
+    "GraniteMoeSharedForCausalLM": replace(_GRANITE_MOE, model_type="granitemoeshared", layout=(split_shared_mlp,)),
     # GLM-4.5, 4.6 and 4.7.
     "Glm4MoeForCausalLM": Family(
         "glm4_moe",

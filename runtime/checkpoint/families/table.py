@@ -5,7 +5,6 @@ To add a family, read transformers' module of the same name and add an entry to 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
@@ -214,12 +213,6 @@ FAMILIES: dict[str, Family] = {
     **GEMMA_FAMILIES,
     **DENSE_FAMILIES,
     **SPARSE_FAMILIES,
-    "GraniteMoeForCausalLM": replace(
-        DENSE_FAMILIES["GraniteForCausalLM"],
-        model_type="granitemoe",
-        experts=mixtral_experts,
-        defaults={**DENSE_FAMILIES["GraniteForCausalLM"].defaults, "default_num_experts": 8, "num_experts_per_tok": 2},
-    ),
 }
 
 DEFAULTS: Settings = {

@@ -182,6 +182,25 @@ _OLMO = {
 # A stretched rope is that of layers without a window.
 _OLMO3 = Architecture("Olmo3ForCausalLM", "olmo3", _OLMO, {**_RMS_NORM, **_WINDOW}, attention_bias="attention_bias")
 
+_GRANITE_KEYS = {
+    **_RMS_NORM,
+    "attention.scale": Key("attention_multiplier", float),
+    "embedding_scale": Key("embedding_multiplier", float),
+    "residual_scale": Key("residual_multiplier", float),
+    "logit_scale": Key("logits_scaling", float),
+}
+_ROTATES = {"rope.scaling.finetuned": True}  # of Granite, the switch that turns rotation off
+_GRANITE_MOE_KEYS = {**_GRANITE_KEYS, **_EXPERT_COUNTS}
+_GRANITE_MOE_SHARED = Architecture(
+    "GraniteMoeSharedForCausalLM",
+    "granitemoeshared",
+    {**_ATTENTION, **_NORMS, **_SHARED_EXPERTS},
+    keys={**_GRANITE_MOE_KEYS, "expert_shared_feed_forward_length": Key("shared_intermediate_size")},
+    fixed=_ROTATES,
+    permuted=True,
+    attention_bias="attention_bias",
+)
+
 ARCHITECTURES = {
     # Mistral's models are of this architecture, too; llama.cpp knows no window of theirs.
     "llama": Architecture(
@@ -295,17 +314,29 @@ ARCHITECTURES = {
         "GraniteForCausalLM",
         "granite",
         _LLAMA,
-        keys={
-            **_RMS_NORM,
-            "attention.scale": Key("attention_multiplier", float),
-            "embedding_scale": Key("embedding_multiplier", float),
-            "residual_scale": Key("residual_multiplier", float),
-            "logit_scale": Key("logits_scaling", float),
-        },
-        fixed={"rope.scaling.finetuned": True},  # of this architecture, the switch that turns rotation off
+        keys=_GRANITE_KEYS,
+        fixed=_ROTATES,
         permuted=True,
         attention_bias="attention_bias",
         mlp_bias="mlp_bias",
+    ),
+    "granitemoe": Architecture(
+        "GraniteMoeForCausalLM",
+        "granitemoe",
+        {**_ATTENTION, **_NORMS, **_EXPERTS},
+        keys=_GRANITE_MOE_KEYS,
+        fixed=_ROTATES,
+        permuted=True,
+        attention_bias="attention_bias",
+        variants={"expert_shared_feed_forward_length": _GRANITE_MOE_SHARED},
+    ),
+    "olmoe": Architecture(
+        "OlmoeForCausalLM",
+        "olmoe",
+        {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS},
+        keys={**_RMS_NORM, **_EXPERT_COUNTS},
+        settings={"norm_topk_prob": False},
+        attention_bias="attention_bias",
     ),
     "glm4": Architecture(
         "Glm4ForCausalLM",

@@ -10,6 +10,8 @@ from transformers import (
     Glm4MoeForCausalLM,
     Glm4MoeLiteConfig,
     Glm4MoeLiteForCausalLM,
+    GraniteMoeSharedConfig,
+    GraniteMoeSharedForCausalLM,
     MiniMaxM2Config,
     MiniMaxM2ForCausalLM,
 )
@@ -48,6 +50,17 @@ _minimax_m2 = partial(
     num_local_experts=6,
     num_experts_per_tok=2,
 )
+_granite_moe_shared = partial(
+    write_checkpoint,
+    model_class=GraniteMoeSharedForCausalLM,
+    config_class=GraniteMoeSharedConfig,
+    num_local_experts=5,
+    shared_intermediate_size=40,
+    embedding_multiplier=3.0,
+    residual_multiplier=0.5,
+    attention_multiplier=0.2,
+    logits_scaling=2.0,
+)
 
 SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "glm4-moe": partial(_glm4_moe, seed=50, head_dim=24, attention_bias=True),
@@ -65,4 +78,5 @@ SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
         _glm4_moe_lite, seed=53, rope_interleave=False, mlp_layer_types=["sparse", "dense", "sparse"]
     ),
     "minimax-m2": partial(_minimax_m2, seed=54),
+    "granite-moe-shared": partial(_granite_moe_shared, seed=55),
 }

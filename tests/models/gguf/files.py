@@ -37,7 +37,7 @@ _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
-    *("glm4-moe", "glm4-moe-qk-norm", "glm4-moe-lite", "minimax-m2"),
+    *("glm4-moe", "glm4-moe-qk-norm", "glm4-moe-lite", "minimax-m2", "granite-moe", "granite-moe-shared", "olmoe"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -89,6 +89,9 @@ _CONVERSIONS = {
     "Cohere2ForCausalLM": _Conversion(MODEL_ARCH.COHERE2),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
     "Glm4MoeForCausalLM": _Conversion(MODEL_ARCH.GLM4_MOE),
+    "GraniteMoeForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
+    "GraniteMoeSharedForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
+    "OlmoeForCausalLM": _Conversion(MODEL_ARCH.OLMOE),
     "MiniMaxM2ForCausalLM": _Conversion(MODEL_ARCH.MINIMAXM2),
     "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
 }
@@ -160,7 +163,9 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     elif experts:
         writer.add_expert_count(experts)
         writer.add_expert_used_count(config.num_experts_per_tok)
-        if config.model_type != "mixtral":
+        if getattr(config, "shared_intermediate_size", 0):
+            writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
+        if config.model_type not in ("mixtral", "granitemoe", "granitemoeshared", "olmoe"):
             writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
         if config.model_type == "minimax_m2":
             writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
@@ -261,6 +266,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
     stored = canonical_experts(read_shards(folder), config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     tensors = {name.replace("correction_bias", "correction.bias"): tensor for name, tensor in tensors.items()}
+    if conversion.arch == MODEL_ARCH.GRANITE_MOE:
+        tensors = _split_shared(tensors)
     if conversion.arch == MODEL_ARCH.DEEPSEEK2:
         tensors = _cut_latent(tensors, config)
     for name, tensor in _with_stacks(tensors).items():
@@ -279,6 +286,19 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
             yield f"rope_factors_{kind}.weight", torch.tensor(factors)
     if _rope(config)["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
+
+
+def _split_shared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Split Granite's fused matrix of the MLP beside the experts, whose parts have names of DeepSeek's."""
+    split: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        before, fused, _ = name.partition("shared_mlp.input_linear")
+        if fused:
+            halves = zip(("gate_proj", "up_proj"), tensor.chunk(2), strict=True)
+            split |= {f"{before}mlp.shared_experts.{half}.weight": rows for half, rows in halves}
+        else:
+            split[name.replace("shared_mlp.output_linear", "mlp.shared_experts.down_proj")] = tensor
+    return split
 
 
 def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
