@@ -39,15 +39,15 @@ class Router:
     Attributes:
         weight: float32 `[experts, hidden]`.
         bias: float32 `[experts]`, or None.
-        correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; of
-            sigmoids alone.
+        correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; None
+            for a plain softmax.
     """
 
     def __init__(self, source: WeightSource, hidden: int, config: ExpertsConfig) -> None:
-        self.weight = source.tensor("weight", config.count, hidden).float()
+        self.weight = source.tensor("weight", config.count, hidden, dtype=torch.float32)
         self.bias = source.tensor("bias", config.count).float() if config.bias else None
         self.correction: Tensor | None = None
-        if config.gating == "sigmoid":
+        if config.gating != "softmax":
             self.correction = source.tensor("e_score_correction_bias", config.count, dtype=torch.float32)
         self._gating = _GATINGS[config.gating]
         self._config = config
@@ -77,6 +77,13 @@ def _softmax(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -
     if config.normalised:
         return Routes(torch.softmax(largest, dim=-1), experts)
     return Routes(torch.softmax(logits, dim=-1).gather(-1, experts), experts)
+
+
+def _corrected_softmax(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
+    """Take those whose shares are the largest with the correction, and weigh them without it (Ernie 4.5)."""
+    assert correction is not None
+    shares = torch.softmax(logits, dim=-1)
+    return _weighted(shares, _choose(shares + correction, config, rated_by=1), config)
 
 
 def _sigmoid(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
@@ -111,5 +118,6 @@ _TINY = 1e-20  # is added to a sum that may be zero, as in DeepSeek's code
 
 _GATINGS: dict[Gating, Callable[[Tensor, Tensor | None, ExpertsConfig], Routes]] = {
     "softmax": _softmax,
+    "corrected_softmax": _corrected_softmax,
     "sigmoid": _sigmoid,
 }
