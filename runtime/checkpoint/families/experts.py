@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
 
 # Transformers knows one number by two names, and its own files and the published ones do not agree on which.
-_COUNT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts")
+_COUNT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 
 
 def no_experts(settings: Settings, num_layers: int) -> Experts:
@@ -92,6 +92,20 @@ def minimax_experts(settings: Settings, num_layers: int) -> Experts:
     return (ExpertsConfig(count, per_row, integer(settings, "intermediate_size"), "sigmoid"),) * num_layers
 
 
+def ernie_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Ernie 4.5: shares with a correction, in every so many layers of a range, counted from 1."""
+    _refuse_others(settings, use_bias=False, moe_norm_min=1e-12)
+    count, per_row = _counts(settings, "moe_k")
+    width = integer(settings, "moe_intermediate_size")
+    shared = width * integer(settings, "moe_num_shared_experts", minimum=0)
+    experts = ExpertsConfig(count, per_row, width, "corrected_softmax", shared_size=shared)
+    first, last = integer(settings, "moe_layer_start_index", minimum=0), num_layers - 1
+    if settings["moe_layer_end_index"] != -1:
+        last = integer(settings, "moe_layer_end_index", minimum=0)
+    step = integer(settings, "moe_layer_interval")
+    return tuple(experts if first <= layer <= last and (layer + 1) % step == 0 else None for layer in range(num_layers))
+
+
 def _refuse_others(settings: Settings, **known: object) -> None:
     """Raise CheckpointError where a key is there whose value is not the one that its family has."""
     for key, value in known.items():
@@ -143,7 +157,7 @@ def _sparse_layers(settings: Settings, num_layers: int) -> list[bool]:
     return [kind == "sparse" for kind in kinds]
 
 
-def _counts(settings: Settings) -> tuple[int, int]:
+def _counts(settings: Settings, per_row_key: str = "num_experts_per_tok") -> tuple[int, int]:
     """Return how many experts a layer has, and how many a row goes through."""
     found = {integer(settings, key) for key in _COUNT_KEYS if settings.get(key) is not None}
     if len(found) > 1:
@@ -151,7 +165,7 @@ def _counts(settings: Settings) -> tuple[int, int]:
     count = found.pop() if found else integer(settings, "default_num_experts")
     if count * integer(settings, "num_hidden_layers") > MAX_EXPERTS:
         raise invalid("num_experts", count, f"makes more than {MAX_EXPERTS} in all layers, which no model has")
-    per_row = integer(settings, "num_experts_per_tok")
+    per_row = integer(settings, per_row_key)
     if per_row > count:
-        raise invalid("num_experts_per_tok", per_row, f"is more than the {count} experts of a layer")
+        raise invalid(per_row_key, per_row, f"is more than the {count} experts of a layer")
     return count, per_row

@@ -93,6 +93,20 @@ def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapp
     return {name.replace("shared_mlp.output_linear", f"{shared}.down_proj"): one for name, one in split.items()}
 
 
+def ernie_router(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the correction of a router, a matrix of one row, as DeepSeek's files do.
+
+    The module for multi-token prediction is left out: its form is not known.
+    """
+    found: dict[str, StoredTensor] = {}
+    for name, stored in tensors.items():
+        if not name.startswith("model.mtp_"):
+            fits = ".moe_statics." in name and stored.shape[:1] == (1,)
+            own = SelectedRows(stored, slice(0, 1), stored.shape[1:]) if fits else stored
+            found[re.sub(r"\.mlp\.(?:gate\.)?moe_statics\.", ".mlp.gate.", name)] = own
+    return found
+
+
 def _split(tensors: Mapping[str, StoredTensor], fused: str, parts: Mapping[str, int]) -> Mapping[str, StoredTensor]:
     """Split each module of that name into parts that have so many rows; raises CheckpointError if there are others."""
     found: dict[str, StoredTensor] = {}

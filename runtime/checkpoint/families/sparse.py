@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
-from runtime.checkpoint.families.experts import deepseek3_experts, granite_experts, minimax_experts
+from runtime.checkpoint.families.experts import deepseek3_experts, ernie_experts, granite_experts, minimax_experts
 from runtime.checkpoint.families.family import Family
-from runtime.checkpoint.families.layout import split_shared_mlp
+from runtime.checkpoint.families.layout import deinterleave, ernie_router, split_shared_mlp
 
+_ERNIE = DENSE_FAMILIES["Ernie4_5ForCausalLM"]
 _GRANITE = DENSE_FAMILIES["GraniteForCausalLM"]
 _GRANITE_MOE = replace(
     _GRANITE,
@@ -95,6 +96,24 @@ SPARSE_FAMILIES: dict[str, Family] = {
             "num_experts_per_tok": 8,
             "bos_token_id": 200034,
             "eos_token_id": 200020,
+        },
+    ),
+    "Ernie4_5_MoeForCausalLM": replace(
+        _ERNIE,
+        model_type="ernie4_5_moe",
+        experts=ernie_experts,
+        layout=(deinterleave, ernie_router),
+        defaults={
+            **_ERNIE.defaults,
+            "num_key_value_heads": 4,
+            "head_dim": None,
+            "moe_k": 6,
+            "default_num_experts": 64,
+            "moe_intermediate_size": 1536,
+            "moe_num_shared_experts": 2,
+            "moe_layer_start_index": 1,
+            "moe_layer_end_index": -1,
+            "moe_layer_interval": 1,
         },
     ),
 }

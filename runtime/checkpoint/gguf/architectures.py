@@ -398,6 +398,23 @@ ARCHITECTURES = {
         qk_norm="use_qk_norm",
         attention_bias="attention_bias",
     ),
+    # The shared experts' width is that of so many experts; their tensors' shapes are held to it.
+    "ernie4_5-moe": Architecture(
+        "Ernie4_5_MoeForCausalLM",
+        "ernie4_5_moe",
+        {**_LLAMA, **_SHARED_EXPERTS},
+        keys={
+            **_RMS_NORM,
+            "expert_count": Key("moe_num_experts", required=True),
+            "expert_used_count": Key("moe_k", required=True),
+            "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
+            "expert_shared_count": Key("moe_num_shared_experts"),
+            "expert_shared_feed_forward_length": Key("shared_intermediate_size"),
+            "interleave_moe_layer_step": Key("moe_layer_interval", required=True),
+            "leading_dense_block_count": Key("moe_layer_start_index"),
+        },
+        settings={"moe_num_shared_experts": 0, "moe_layer_start_index": 0},
+    ),
     "minimax-m2": Architecture(
         "MiniMaxM2ForCausalLM",
         "minimax_m2",

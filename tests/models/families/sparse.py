@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from transformers import (
+    Ernie4_5_MoeConfig,
+    Ernie4_5_MoeForCausalLM,
     Glm4MoeConfig,
     Glm4MoeForCausalLM,
     Glm4MoeLiteConfig,
@@ -61,6 +63,16 @@ _granite_moe_shared = partial(
     attention_multiplier=0.2,
     logits_scaling=2.0,
 )
+_ernie_moe = partial(
+    write_checkpoint,
+    model_class=Ernie4_5_MoeForCausalLM,
+    config_class=Ernie4_5_MoeConfig,
+    tie_word_embeddings=False,
+    moe_num_experts=6,
+    moe_k=2,
+    moe_intermediate_size=32,
+    moe_num_shared_experts=2,
+)
 
 SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "glm4-moe": partial(_glm4_moe, seed=50, head_dim=24, attention_bias=True),
@@ -79,4 +91,8 @@ SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     ),
     "minimax-m2": partial(_minimax_m2, seed=54),
     "granite-moe-shared": partial(_granite_moe_shared, seed=55),
+    "ernie-moe": partial(_ernie_moe, seed=58),
+    "ernie-moe-layers": partial(
+        _ernie_moe, seed=57, num_hidden_layers=4, moe_layer_interval=2, moe_layer_end_index=2, moe_num_shared_experts=0
+    ),
 }

@@ -37,7 +37,16 @@ _UNCHANGED = (
     *("llama", "llama-mha", "llama3-rope", "linear-rope", "yarn-rope", "llama-bias", "llama-sharded", "smollm"),
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
-    *("glm4-moe", "glm4-moe-qk-norm", "glm4-moe-lite", "minimax-m2", "granite-moe", "granite-moe-shared", "olmoe"),
+    *(
+        "glm4-moe",
+        "glm4-moe-qk-norm",
+        "glm4-moe-lite",
+        "minimax-m2",
+        "granite-moe",
+        "granite-moe-shared",
+        "olmoe",
+        "ernie-moe",
+    ),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -92,6 +101,7 @@ _CONVERSIONS = {
     "GraniteMoeForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
     "GraniteMoeSharedForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
     "OlmoeForCausalLM": _Conversion(MODEL_ARCH.OLMOE),
+    "Ernie4_5_MoeForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5_MOE),
     "MiniMaxM2ForCausalLM": _Conversion(MODEL_ARCH.MINIMAXM2),
     "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
 }
@@ -157,6 +167,15 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     for setting, add in _NUMBERS.items():
         if getattr(config, setting, None) is not None:
             add(writer, getattr(config, setting))
+    _add_experts(writer, config)
+    if hasattr(config, "kv_lora_rank"):
+        _add_latent(writer, config)
+    elif getattr(config, "head_dim", None) is not None:
+        writer.add_key_length(config.head_dim)
+        writer.add_value_length(config.head_dim)
+
+
+def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
     if hasattr(config, "n_routed_experts"):
         _add_deepseek_experts(writer, config)
@@ -167,13 +186,13 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
             writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
         if config.model_type not in ("mixtral", "granitemoe", "granitemoeshared", "olmoe"):
             writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+        if config.model_type == "ernie4_5_moe":
+            writer.add_interleave_moe_layer_step(config.moe_layer_interval)
+            writer.add_leading_dense_block_count(config.moe_layer_start_index)
+            writer.add_expert_shared_count(config.moe_num_shared_experts)
+            writer.add_expert_shared_feed_forward_length(config.intermediate_size // config.num_key_value_heads)
         if config.model_type == "minimax_m2":
             writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    if hasattr(config, "kv_lora_rank"):
-        _add_latent(writer, config)
-    elif getattr(config, "head_dim", None) is not None:
-        writer.add_key_length(config.head_dim)
-        writer.add_value_length(config.head_dim)
 
 
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -265,7 +284,7 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
     )
     stored = canonical_experts(read_shards(folder), config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
-    tensors = {name.replace("correction_bias", "correction.bias"): tensor for name, tensor in tensors.items()}
+    tensors = {name.replace("correction_bias", "correction.bias"): one.squeeze() for name, one in tensors.items()}
     if conversion.arch == MODEL_ARCH.GRANITE_MOE:
         tensors = _split_shared(tensors)
     if conversion.arch == MODEL_ARCH.DEEPSEEK2:

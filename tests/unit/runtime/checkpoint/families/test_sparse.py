@@ -86,6 +86,26 @@ MINIMAX_M2 = {
     "use_routing_bias": True,
 }
 
+# baidu/ERNIE-4.5-21B-A3B-PT, likewise.
+ERNIE = {
+    **_SIZES,
+    "architectures": ["Ernie4_5_MoeForCausalLM"],
+    "intermediate_size": 12288,
+    "model_type": "ernie4_5_moe",
+    "moe_intermediate_size": 1536,
+    "moe_k": 6,
+    "moe_layer_end_index": 27,
+    "moe_layer_interval": 1,
+    "moe_layer_start_index": 1,
+    "moe_num_experts": 64,
+    "moe_num_shared_experts": 2,
+    "num_attention_heads": 20,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 4,
+    "hidden_size": 2560,
+    "use_bias": False,
+}
+
 
 @pytest.mark.parametrize(
     ("settings", "plain", "experts"),
@@ -93,8 +113,9 @@ MINIMAX_M2 = {
         (GLM_45_AIR, 1, ExpertsConfig(128, 8, 1408, "sigmoid", shared_size=1408)),
         (GLM_47_FLASH, 1, ExpertsConfig(64, 4, 1536, "sigmoid", scaling=1.8, shared_size=1536)),
         (MINIMAX_M2, 0, ExpertsConfig(256, 8, 1536, "sigmoid")),
+        (ERNIE, 1, ExpertsConfig(64, 6, 1536, "corrected_softmax", shared_size=3072)),
     ],
-    ids=["GLM-4.5-Air", "GLM-4.7-Flash", "MiniMax-M2"],
+    ids=["GLM-4.5-Air", "GLM-4.7-Flash", "MiniMax-M2", "ERNIE-4.5"],
 )
 def test_experts_of_published_files(settings: dict[str, Any], plain: int, experts: ExpertsConfig) -> None:
     config = parse_config(settings)
@@ -122,6 +143,10 @@ def test_a_list_says_which_layers_have_experts() -> None:
         ({**MINIMAX_M2, "attn_type_list": [1, 0, 1]}, r"attn_type_list \[1, 0, 1\] is not supported, only \[1, 1, 1\]"),
         ({**MINIMAX_M2, "shared_intermediate_size": 8}, "shared_intermediate_size 8 is not supported"),
         ({**MINIMAX_M2, "use_routing_bias": False}, "use_routing_bias False is not supported, only True"),
+        ({**ERNIE, "use_bias": True}, "use_bias True is not supported, only False"),
+        ({**ERNIE, "moe_norm_min": 0.5}, r"moe_norm_min 0\.5 is not supported"),
+        ({**ERNIE, "moe_k": 65}, "moe_k 65 is more than the 64 experts"),
+        ({**ERNIE, "moe_layer_end_index": None}, "moe_layer_end_index None is not a whole number"),
         ({**MINIMAX_M2, "rotary_dim": 192}, "makes 192 of the 128 numbers of a head rotate"),
     ],
 )
