@@ -285,10 +285,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
     stored = canonical_experts(read_shards(folder), config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     tensors = {name.replace("correction_bias", "correction.bias"): one.squeeze() for name, one in tensors.items()}
-    if conversion.arch == MODEL_ARCH.GRANITE_MOE:
-        tensors = _split_shared(tensors)
-    if conversion.arch == MODEL_ARCH.DEEPSEEK2:
-        tensors = _cut_latent(tensors, config)
+    if (rewrite := _REWRITES.get(conversion.arch)) is not None:
+        tensors = rewrite(tensors, config)
     for name, tensor in _with_stacks(tensors).items():
         if conversion.permuted and ".q_proj." in name:
             tensor = _permuted(tensor, config.num_attention_heads)
@@ -307,7 +305,7 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
         yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
 
 
-def _split_shared(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _split_shared(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
     """Split Granite's fused matrix of the MLP beside the experts, whose parts have names of DeepSeek's."""
     split: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -332,6 +330,12 @@ def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  
         else:
             cut[name] = tensor
     return cut
+
+
+_REWRITES: dict[MODEL_ARCH, Callable[[dict[str, Tensor], Any], dict[str, Tensor]]] = {
+    MODEL_ARCH.GRANITE_MOE: _split_shared,
+    MODEL_ARCH.DEEPSEEK2: _cut_latent,
+}
 
 
 def _with_stacks(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
