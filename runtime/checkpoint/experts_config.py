@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Gating = Literal["softmax", "sigmoid"]
+Gating = Literal["softmax", "corrected_softmax", "sigmoid"]
 
 # In all layers: more than twice what any published model has.  What a file says of each expert takes memory before any
 # weight is looked at.

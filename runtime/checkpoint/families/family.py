@@ -58,7 +58,7 @@ class Family:
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
             None where all layers share one.
-        partial_rotary: the key `partial_rotary_factor` may leave the last numbers of each head as they are.
+        partial_rotary: the keys `partial_rotary_factor` and `rotary_dim` may leave the last numbers of a head alone.
         latent: attention is over a latent, as the keys of DeepSeek's files say (`families.latent`).
         rope_names: other names of rope types in the family's files.
         sinks: whether each query head has a score for attending to nothing.

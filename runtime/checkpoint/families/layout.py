@@ -16,6 +16,7 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from runtime.checkpoint.experts_config import Experts
     from runtime.checkpoint.layer_shape import LayerShape
     from runtime.checkpoint.recurrent_config import Recurrent
     from runtime.checkpoint.rope_config import RopeConfig
@@ -51,6 +52,10 @@ class Sizes(Protocol):
     @property
     def recurrent(self) -> Recurrent:
         """What stands in the place of attention, per layer."""
+
+    @property
+    def experts(self) -> Experts:
+        """Per layer, those in the place of its MLP."""
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -148,6 +153,28 @@ def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[s
         tensors = _split(tensors, "in_proj_qkvz", qkvz, delta.key_heads)
         tensors = _split(tensors, "in_proj_ba", [("in_proj_b", heads), ("in_proj_a", heads)], delta.key_heads)
     return tensors
+
+
+def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name `shared_mlp`, the MLP beside the experts, as DeepSeek's files do, and split its fused matrix (Granite)."""
+    inner = next((experts.shared_size for experts in config.experts if experts is not None), 0)
+    shared = "mlp.shared_experts"
+    split = _split(tensors, "shared_mlp.input_linear", [(f"{shared}.gate_proj", inner), (f"{shared}.up_proj", inner)])
+    return {name.replace("shared_mlp.output_linear", f"{shared}.down_proj"): one for name, one in split.items()}
+
+
+def ernie_router(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the correction of a router, a matrix of one row, as DeepSeek's files do.
+
+    The module for multi-token prediction is left out: its form is not known.
+    """
+    found: dict[str, StoredTensor] = {}
+    for name, stored in tensors.items():
+        if not name.startswith("model.mtp_"):
+            fits = ".moe_statics." in name and stored.shape[:1] == (1,)
+            own = SelectedRows(stored, slice(0, 1), stored.shape[1:]) if fits else stored
+            found[re.sub(r"\.mlp\.(?:gate\.)?moe_statics\.", ".mlp.gate.", name)] = own
+    return found
 
 
 def _split(

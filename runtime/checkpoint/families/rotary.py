@@ -97,6 +97,8 @@ def _rotary_dim(family: Family, settings: Settings, given: Settings, head_dim: i
     """Return how many numbers of a head are rotated."""
     key = "partial_rotary_factor"
     source = given if given.get(key) is not None else settings
+    if family.partial_rotary and source.get(key) is None and settings.get("rotary_dim") is not None:  # MiniMax M2
+        source = {key: integer(settings, "rotary_dim") / head_dim}
     if source.get(key) in (None, 1):
         return head_dim
     if not family.partial_rotary:

@@ -37,6 +37,7 @@ _ROUTERS = {
     "router.scale": "gate.scale",
     "router.per_expert_scale": "gate.per_expert_scale",
     "expert_bias": "gate.e_score_correction_bias",  # LFM2
+    "e_score_correction_bias": "gate.e_score_correction_bias",  # MiniMax
 }
 _SHARED = re.compile(r"^shared_expert\.")  # Qwen
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")

@@ -40,17 +40,17 @@ class Router:
     Attributes:
         weight: float32 `[experts, hidden]`.
         bias: float32 `[experts]`, or None.
-        correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; of
-            sigmoids alone.
+        correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; None
+            for a plain softmax.
         input_scale: `[hidden]`, the weight of the norm of what it scores, where there is one.
         expert_scale: float32 `[experts]`, multiplies the weights of each there; else None.
     """
 
     def __init__(self, source: WeightSource, hidden: int, config: ExpertsConfig) -> None:
-        self.weight = source.tensor("weight", config.count, hidden).float()
+        self.weight = source.tensor("weight", config.count, hidden, dtype=torch.float32)
         self.bias = source.tensor("bias", config.count).float() if config.bias else None
         self.correction: Tensor | None = None
-        if config.gating == "sigmoid":
+        if config.gating != "softmax":
             self.correction = source.tensor("e_score_correction_bias", config.count, dtype=torch.float32)
         self.input_scale: Tensor | None = None
         self.expert_scale: Tensor | None = None
@@ -93,6 +93,13 @@ def _softmax(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -
     return Routes(torch.softmax(logits, dim=-1).gather(-1, experts), experts)
 
 
+def _corrected_softmax(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
+    """Take those whose shares are the largest with the correction, and weigh them without it (Ernie 4.5)."""
+    assert correction is not None
+    shares = torch.softmax(logits, dim=-1)
+    return _weighted(shares, _choose(shares + correction, config, rated_by=1), config)
+
+
 def _sigmoid(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
     """Take those whose sigmoids are the largest with the correction, and weigh them without it (DeepSeek-V3)."""
     assert correction is not None
@@ -125,5 +132,6 @@ def _weighted(scores: Tensor, experts: Tensor, config: ExpertsConfig) -> Routes:
 
 _GATINGS: dict[Gating, Callable[[Tensor, Tensor | None, ExpertsConfig], Routes]] = {
     "softmax": _softmax,
+    "corrected_softmax": _corrected_softmax,
     "sigmoid": _sigmoid,
 }

@@ -114,3 +114,15 @@ def test_what_is_not_fused_stays(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(tmp_path)
     tensors = checkpoint.tensors()
     assert split_gate_up(split_qkv(tensors, checkpoint.config), checkpoint.config) == tensors
+
+
+def test_ernies_correction_is_a_vector_and_its_module_is_left_out(tmp_path: Path) -> None:
+    FAMILIES["ernie-moe"](tmp_path)
+    path = tmp_path / "model.safetensors"
+    whole = load_file(path)
+    save_file(whole | {"model.mtp_linear_proj.0.weight": torch.zeros(64, 128)}, path)
+    parts = open_checkpoint(tmp_path).tensors()
+    correction = whole[f"{LAYER}mlp.moe_statics.e_score_correction_bias"]
+    assert correction.shape == (1, 6)
+    assert torch.equal(parts[f"{LAYER}mlp.gate.e_score_correction_bias"].expand(), correction[0])
+    assert not any("mtp" in name or "moe_statics" in name for name in parts)
