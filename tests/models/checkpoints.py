@@ -37,6 +37,7 @@ from transformers import (
 
 from tests.models.families.dense import DENSE_FAMILIES
 from tests.models.families.hybrid import HYBRID_FAMILIES
+from tests.models.families.sparse import SPARSE_FAMILIES
 from tests.models.families.writing import write_checkpoint
 
 if TYPE_CHECKING:
@@ -169,4 +170,5 @@ FAMILIES: dict[str, Callable[..., None]] = {
     ),
     **DENSE_FAMILIES,
     **HYBRID_FAMILIES,
+    **SPARSE_FAMILIES,
 }

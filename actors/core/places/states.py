@@ -8,10 +8,11 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from actors.core.places.record import SlotRecord
     from actors.core.places.state_pool import StatePool
+    from actors.core.slot_views import SlotView
     from runtime.step.step import Segment
 
 
@@ -27,12 +28,20 @@ class States:
     Args:
         pool: of the buffers.
         records: of the slots, and then of the retained extents.
+        changing: returns a slot's record if it may be changed now, and raises if not.
         grants: returns how many slots were granted so far.
     """
 
-    def __init__(self, pool: StatePool, records: Sequence[SlotRecord], grants: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        pool: StatePool,
+        records: Sequence[SlotRecord],
+        changing: Callable[[SlotView], SlotRecord],
+        grants: Callable[[], int],
+    ) -> None:
         self._pool = pool
         self._records = records
+        self._changing = changing
         self._grants = grants
         self._lent = 0
 
@@ -49,7 +58,7 @@ class States:
             spares: buffers besides, for what may follow in a burst.
             now: on Trio's clock.
         """
-        record = self._records[segment.slot]
+        record = self._changing(self._records[segment.slot])
         record.pass_on()
         wanted = len(ends) + spares
         while self._pool.num_free < self._lent + wanted:
@@ -62,6 +71,10 @@ class States:
             next_states=tuple(zip(sorted(ends), buffers, strict=False)),
             spare_states=tuple(buffers[len(ends) :]),
         )
+
+    def commit(self, slot: SlotView, states: Mapping[int, int], *, passing: bool) -> None:
+        """Name what a step has left, by the length of the sequence; see `SlotRecord.put_states`."""
+        self._changing(slot).put_states(states, passing=passing)
 
     def _give_up(self, now: float) -> None:
         """Drop the name of the snapshot whose loss costs least: the tokens that somebody may have to compute again.

@@ -1,7 +1,7 @@
 """Differences between architectures, as data.
 
-- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense`, `gemma`, `mistral`, `hybrid` are parts
-  of it
+- `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense`, `sparse`, `gemma`, `mistral`, `hybrid`
+  are parts of it
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: recurrent, with or without a window, rotated or not
 - `recurrent`: the recurrent layers, each kind by its keys

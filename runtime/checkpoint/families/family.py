@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
+from runtime.checkpoint.families.layer_shapes import all_alike, no_layer_inputs
 from runtime.checkpoint.families.norms import LLAMA, Norms
 from runtime.checkpoint.families.scales import llama_scales
 from runtime.checkpoint.families.sizes import plain_mlp
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.families.norms import QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.layer_shape import LayerShape
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.recurrent_config import RecurrentConfig
     from runtime.checkpoint.rope_config import RopeKind
@@ -35,6 +37,7 @@ class Family:
         model_type: the name of the family's configuration class in transformers.
         qkv_bias: of the projections to queries, keys and values.
         output_bias: of the attention's output.
+        output_gate: queries come with a gate of what attention gives.
         mlp_bias: of the MLP's projections.
         norms: which there are, and where.
         qk_norm: how query and key heads are normalised; None where they are not.
@@ -49,10 +52,13 @@ class Family:
         recurrent: the kinds of recurrent layers that stand in the place of attention, by their names in the key
             `layer_types`; each is read from the settings.
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
+        layer_shapes: tells the sizes of each layer, from settings and the layers' types; none where all are alike.
+        layer_scalars: each layer multiplies the hidden states that it leaves with a number.
+        layer_input_size: tells how much each layer is given of a token besides the hidden states, from the settings.
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
             None where all layers share one.
-        partial_rotary: the key `partial_rotary_factor` may leave the last numbers of each head as they are.
+        partial_rotary: the keys `partial_rotary_factor` and `rotary_dim` may leave the last numbers of a head alone.
         latent: attention is over a latent, as the keys of DeepSeek's files say (`families.latent`).
         rope_names: other names of rope types in the family's files.
         sinks: whether each query head has a score for attending to nothing.
@@ -63,12 +69,14 @@ class Family:
         text_families: the families that this model may be of, by their `model_type`, the first where the file does not
             say; none where it is of this one.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
+        passed_over: prefixes of tensors that are not read: modules that cede does not compute.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
 
     model_type: str
     qkv_bias: bool | str = False
     output_bias: bool | str = False
+    output_gate: bool = False
     mlp_bias: bool | str = False
     norms: Norms = LLAMA
     qk_norm: QkNorm | None = None
@@ -81,6 +89,9 @@ class Family:
     layer_types: Callable[[Settings, int], list[str]] = all_full
     recurrent: Mapping[str, Callable[[Settings], RecurrentConfig]] = field(default_factory=dict)
     reads_layer_types: bool = False
+    layer_shapes: Callable[[Settings, list[str]], tuple[LayerShape, ...]] = all_alike
+    layer_scalars: bool = False
+    layer_input_size: Callable[[Settings], int] = no_layer_inputs
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
     local_theta: str | None = None
     partial_rotary: bool = False
@@ -93,4 +104,5 @@ class Family:
     text_config: str | None = None
     text_families: tuple[str, ...] = ()
     defaults: Settings = field(default_factory=dict)
+    passed_over: tuple[str, ...] = ()
     mtp: MtpLayout | None = None

@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig
 from runtime.checkpoint.stored import SelectedColumns, SelectedRows
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.layer_shape import LayerShape
+    from runtime.checkpoint.recurrent_config import Recurrent
     from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
 
@@ -39,6 +43,21 @@ class Sizes(Protocol):
         """Width of a plain MLP."""
 
     @property
+    def num_layers(self) -> int:
+        """Number of layers."""
+
+    def shape(self, layer: int) -> LayerShape:
+        """Return the sizes of one layer."""
+
+    @property
+    def recurrent(self) -> Recurrent:
+        """What stands in the place of attention, per layer."""
+
+    @property
+    def experts(self) -> Experts:
+        """Per layer, those in the place of its MLP."""
+
+    @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
         """Rotary position embeddings of its layers, each once."""
 
@@ -51,8 +70,12 @@ _TEXT = (
     ("language_model.lm_head.", "lm_head."),
     ("model.language_model.", "model."),
 )
-_NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector)\.")
+_NOT_TEXT = re.compile(
+    r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|vision_embedder|visual)\."
+)
 
+_BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
+_KEYS_VALUES = re.compile(r"model\.layers\.(?P<layer>\d+)\.self_attn\.[kv]_(?:proj|norm)\.")
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
@@ -88,35 +111,106 @@ def _with_parts(name: str, names: Mapping[str, str]) -> str:
     return name
 
 
+def experts_under_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the router and the experts beside an MLP as parts of it."""
+    return {_BESIDE.sub(r"\1mlp.\2", name): stored for name, stored in tensors.items()}
+
+
+def without_shared_kv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Leave out what published files have for keys and values of layers that read those of another layer."""
+    return {name: stored for name, stored in tensors.items() if not _is_shared_kv(name, config)}
+
+
+def _is_shared_kv(name: str, config: Sizes) -> bool:
+    found = _KEYS_VALUES.match(name)
+    layer = -1 if found is None else int(found["layer"])
+    return 0 <= layer < config.num_layers and config.shape(layer).kv_layer is not None
+
+
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `qkv_proj` into its three parts."""
     query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    return _split(tensors, "qkv_proj", {"q_proj": query, "k_proj": key_value, "v_proj": key_value})
+    return _split(tensors, "qkv_proj", [("q_proj", query), ("k_proj", key_value), ("v_proj", key_value)])
 
 
 def split_gate_up(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `gate_up_proj` into its two parts."""
     inner = config.intermediate_size
-    return _split(tensors, "gate_up_proj", {"gate_proj": inner, "up_proj": inner})
+    return _split(tensors, "gate_up_proj", [("gate_proj", inner), ("up_proj", inner)])
 
 
-def _split(tensors: Mapping[str, StoredTensor], fused: str, parts: Mapping[str, int]) -> Mapping[str, StoredTensor]:
-    """Split each module of that name into parts that have so many rows; raises CheckpointError if there are others."""
+def split_query_gate(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Split `q_proj`, where each head's gate follows on its query."""
+    return _split(tensors, "q_proj", [("q_proj", config.head_dim), ("gate_proj", config.head_dim)], config.num_heads)
+
+
+def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Split the fused projections of the gated delta rule, which have all parts of a head of keys together."""
+    for delta in {layer for layer in config.recurrent if isinstance(layer, GatedDeltaConfig)}:
+        keys, heads = delta.key_dim, delta.heads // delta.key_heads
+        values = heads * delta.value_dim
+        qkvz = [("in_proj_qkv", keys), ("in_proj_qkv", keys), ("in_proj_qkv", values), ("in_proj_z", values)]
+        tensors = _split(tensors, "in_proj_qkvz", qkvz, delta.key_heads)
+        tensors = _split(tensors, "in_proj_ba", [("in_proj_b", heads), ("in_proj_a", heads)], delta.key_heads)
+    return tensors
+
+
+def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name `shared_mlp`, the MLP beside the experts, as DeepSeek's files do, and split its fused matrix (Granite)."""
+    inner = next((experts.shared_size for experts in config.experts if experts is not None), 0)
+    shared = "mlp.shared_experts"
+    split = _split(tensors, "shared_mlp.input_linear", [(f"{shared}.gate_proj", inner), (f"{shared}.up_proj", inner)])
+    return {name.replace("shared_mlp.output_linear", f"{shared}.down_proj"): one for name, one in split.items()}
+
+
+def ernie_router(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the correction of a router, a matrix of one row, as DeepSeek's files do.
+
+    The module for multi-token prediction is left out: its form is not known.
+    """
+    found: dict[str, StoredTensor] = {}
+    for name, stored in tensors.items():
+        if not name.startswith("model.mtp_"):
+            fits = ".moe_statics." in name and stored.shape[:1] == (1,)
+            own = SelectedRows(stored, slice(0, 1), stored.shape[1:]) if fits else stored
+            found[re.sub(r"\.mlp\.(?:gate\.)?moe_statics\.", ".mlp.gate.", name)] = own
+    return found
+
+
+def _split(
+    tensors: Mapping[str, StoredTensor], fused: str, parts: Sequence[tuple[str, int]], groups: int = 1
+) -> Mapping[str, StoredTensor]:
+    """Split each module of that name into parts.
+
+    Args:
+        tensors: all of the files.
+        fused: the module's name.
+        parts: what follows one another in each group, with its rows; what has the same name is joined.
+        groups: of rows.
+
+    Raises:
+        CheckpointError: the module has another number of rows.
+    """
+    each = sum(rows for _, rows in parts)
     found: dict[str, StoredTensor] = {}
     for name, stored in tensors.items():
         before, found_fused, after = name.partition(f".{fused}.")
         if not found_fused:
             found[name] = stored
             continue
-        if stored.shape[:1] != (sum(parts.values()),):
+        if stored.shape[:1] != (groups * each,):
             raise CheckpointError(
-                f"{stored.file}: {name} is {list(stored.shape)}, config.json makes it {sum(parts.values())} rows"
+                f"{stored.file}: {name} is {list(stored.shape)}, config.json makes it {groups * each} rows"
             )
+        chosen: dict[str, list[int]] = {}
         start = 0
-        for part, rows in parts.items():
-            own = slice(start, start + rows)
-            found[f"{before}.{part}.{after}"] = SelectedRows(stored, own, (rows, *stored.shape[1:]))
+        for part, rows in parts:
+            firsts = range(start, groups * each, each)
+            chosen.setdefault(part, []).extend(row for first in firsts for row in range(first, first + rows))
             start += rows
+        for part, own in chosen.items():
+            together = slice(own[0], own[-1] + 1) if groups == 1 else own
+            found[f"{before}.{part}.{after}"] = SelectedRows(stored, together, (len(own), *stored.shape[1:]))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from gguf.constants import Keys
 
 from runtime.checkpoint.gguf import deepseek, rope
-from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, Architecture
+from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, MODULES, Architecture
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
 from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
 from runtime.checkpoint.unreadable import not_among
@@ -72,6 +72,7 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         value = (metadata.require if key.required else metadata.find)(prefix + suffix, key.kind)
         if value is not None:
             settings[key.setting] = value
+    settings["num_hidden_layers"] -= settings.get(MODULES, 0)
     if file.architecture == deepseek.ARCHITECTURE:
         settings |= deepseek.deepseek_settings(file, settings)
         return settings | _of_tensors(file, architecture) | _of_tokens(metadata)

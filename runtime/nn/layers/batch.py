@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     # Cosines and sines of the rows' positions, each [rows, 1, head_dim].
     Rotation = tuple[torch.Tensor, torch.Tensor]
 
+    # A layer's window, and the query heads of one of its KV heads.
+    MaskKind = tuple[int | None, int]
+
     # From what this rank has of a sum, [rows, width], to the sum.
     Whole = Callable[[torch.Tensor], torch.Tensor]
 
@@ -38,9 +41,10 @@ class LayerRows:
     hidden: torch.Tensor  # [rows, hidden]
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
     query_scale: torch.Tensor | None = None  # float32 [rows, 1, 1], where queries are scaled by their position
-    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
+    masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
     buffers: StateBuffers | None = None  # of recurrent layers
+    layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
@@ -79,6 +83,7 @@ class LayerRows:
             masks=self.masks,
             whole=self.whole,
             buffers=self.buffers,
+            layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
         )
 
 

@@ -261,12 +261,14 @@ def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dt
     attention, mlp, norms, rope = layer.attention, layer.mlp, config.norms, config.ropes[index]
     if not isinstance(attention, SelfAttention) or not isinstance(mlp, GatedMlp):
         raise NotInKernels("latent attention, recurrence, or experts")
+    if config.layer_shapes or config.layer_scalars or config.qk_norm == "with_values":
+        raise NotInKernels("layers of other sizes each, scaled layers, or norms of values")
     if norms.parallel:
         raise NotInKernels("attention and MLP side by side")
     if not isinstance(attention.query_key_norm, HeadNorm | None):
         raise NotInKernels("a norm of all heads together")
-    if config.sinks or config.scales.attention_softcap is not None:
-        raise NotInKernels("sinks or capped scores")
+    if config.sinks or config.output_gate or config.scales.attention_softcap is not None:
+        raise NotInKernels("gates, sinks, or capped scores")
     rotated = 0 if rope is None else rope.rotary_dim
     if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
         raise NotInKernels("heads of another size, or of which another part is rotated")

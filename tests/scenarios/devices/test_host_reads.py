@@ -57,7 +57,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
         *(("embedded", bits, dtype) for bits in Quantization for dtype in (torch.bfloat16, torch.float32)),
         *(
             (family, Quantization.NONE, torch.float16)
-            for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain", "lfm2")
+            for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain", "lfm2", "qwen3.5")
         ),
     ],
     ids=str,
@@ -177,9 +177,9 @@ class IndexOnTheHost(Transformer):
 class MaskOnTheHost(Transformer):
     """Masks attention by a tensor on the host."""
 
-    def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+    def build_mask(self, segments: Sequence[Segment], window: int | None, group: int) -> torch.Tensor | None:
         """Build the mask on the host."""
-        mask = super().build_mask(segments, window)
+        mask = super().build_mask(segments, window, group)
         return None if mask is None else mask.cpu()
 
 

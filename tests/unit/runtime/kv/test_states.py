@@ -59,7 +59,7 @@ def test_recurrent_layers_take_no_kv(config: ModelConfig) -> None:
     kv = KVCache(config, slots=2, context=16, device=CPU, dtype=FLOATS)
     plain = KVCache(replace(config, recurrent=(None,) * 3), slots=2, context=16, device=CPU, dtype=FLOATS)
     assert kv.nbytes == kv_bytes(config, FLOATS, slots=2, context=16) == plain.nbytes // 3
-    assert (kv.full_layers, kv.row_shape[0], kv.bytes_per_token) == (1, 1, plain.bytes_per_token // 3)
+    assert (kv.full_pieces, kv.row_shape[0], kv.bytes_per_token) == (1, 1, plain.bytes_per_token // 3)
     given = torch.randn(2, 2, 5, 16)
     kv.write(1, 0, 0, given)
     saved = kv.save(0, 0, 5)

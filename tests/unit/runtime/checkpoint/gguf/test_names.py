@@ -16,8 +16,10 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from tests.models.gguf.edited import with_tensor
 from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
+from tests.models.mtp_checkpoints import write_glm4_moe, write_glm4_moe_lite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -32,6 +34,20 @@ def test_tensors_have_the_names_and_numbers_of_hugging_face(family: str, tmp_pat
         # A norm to which 1 was added, and of which it is subtracted again, may have lost its last bit.
         tolerance = 2**-23 if isinstance(found[name], AddedVector) else 0.0
         torch.testing.assert_close(found[name].expand(), tensor.expand(), rtol=0, atol=tolerance, msg=name)
+
+
+@pytest.mark.parametrize("write", [write_glm4_moe, write_glm4_moe_lite])
+def test_a_module_behind_the_layers_has_the_names_of_hugging_face(
+    write: Callable[[Path], object], tmp_path: Path
+) -> None:
+    write(tmp_path)
+    expected, found = open_checkpoint(tmp_path), GgufCheckpoint(write_gguf(tmp_path, tmp_path / "m.gguf"))
+    assert found.config.num_layers == expected.config.num_layers
+    tensors, theirs = found.tensors(), expected.tensors()
+    assert tensors.keys() == theirs.keys()
+    behind = [name for name in theirs if name.startswith(f"model.layers.{expected.config.num_layers}.")]
+    assert behind
+    assert all(torch.equal(tensors[name].expand(), theirs[name].expand()) for name in behind)
 
 
 def test_rows_of_queries_and_keys_are_in_order_in_their_own_codes_too(tmp_path: Path) -> None:
