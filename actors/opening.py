@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
+    from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.step.thread_executor import ModelWrapper, ThreadExecutor
 
@@ -94,11 +95,7 @@ async def open_loaded(
         _open_cache(load, checkpoint, identity, executor.model.kv, tiers, cache, open_blocks) as prefix_cache,
         open_engine(
             executor,
-            replace(
-                as_loaded(described, executor.model),
-                facts=replace(described.facts, fingerprint=identity),
-                sampling=sampling or _recommended(checkpoint),
-            ),
+            _opened(described, identity, executor.model, sampling or _recommended(checkpoint)),
             _checked(replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer), executor.model),
             prefix_cache,
             ThreadedGrammars(compiler_of(described)),
@@ -132,6 +129,12 @@ def _open_cache(
 
 def _recommended(checkpoint: Checkpoint) -> SamplingDefaults:
     return sampling_defaults(checkpoint.generation, SamplingOptions())
+
+
+def _opened(described: ServedModel, identity: str, model: Transformer, sampling: SamplingDefaults) -> ServedModel:
+    """Return what is known of a model once it is loaded, its files' identity among it."""
+    facts = replace(described.facts, fingerprint=identity)
+    return replace(as_loaded(described, model), facts=facts, sampling=sampling)
 
 
 def _without_tiers(tiers: TierOptions | None) -> TierOptions:
