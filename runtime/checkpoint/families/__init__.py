@@ -3,7 +3,8 @@
 - `table`: `FAMILIES`, an entry for each architecture, and `DEFAULTS`; `dense` and `gemma` are parts of it
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: with or without a window, rotated or not
-- `experts`: which experts take the place of each layer's MLP
+- `layer_shapes`: rules that tell each layer's sizes, where not all are alike
+- `experts`: which experts take the place of each layer's MLP, or stand beside it
 - `norms`: `Norms`; `scales`: `Scales`, and the rules that read them
 - `activations`: those of an MLP's gate
 - `layout`: rules that give the files' tensors their canonical names and order
