@@ -74,6 +74,7 @@ class ModelConfig:
             narrowest of; none where all are alike.
         layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
         layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
+        layer_input_vocab: rows of the embedding that these come from.
         ranks: how many of these shares make up the model; 1 where this is the whole.
     """
 
@@ -109,6 +110,7 @@ class ModelConfig:
     layer_shapes: tuple[LayerShape, ...] = ()
     layer_scalars: bool = False
     layer_input_size: int = 0
+    layer_input_vocab: int = 0
     ranks: int = 1
 
     def shape(self, layer: int) -> LayerShape:
@@ -207,6 +209,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     dims |= {kind: own.head_dim for kind, own in zip(types, shapes, strict=False)}
     ropes = read_ropes(family, settings, types, dims, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
+    input_size, input_vocab = family.layer_inputs(settings)
     head_dim = shape.head_dim if latent is None else latent.query_dim
     if num_heads * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
         raise invalid("num_attention_heads", num_heads, f"makes heads of {widest} too wide for any model")
@@ -242,7 +245,8 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         qk_norm_rotated=family.qk_norm_rotated,
         layer_shapes=shapes,
         layer_scalars=family.layer_scalars,
-        layer_input_size=family.layer_input_size(settings),
+        layer_input_size=input_size,
+        layer_input_vocab=input_vocab,
     )
 
 

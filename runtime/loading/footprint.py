@@ -121,7 +121,7 @@ def footprint(
     inputs = config.num_layers * config.layer_input_size  # numbers that the layers are given of a token
     widths = heads + _mlp_width(config) + 4 * config.hidden_size + 3 * inputs
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
-    embedded = config.vocab_size * max(config.hidden_size, inputs)
+    embedded = max(config.vocab_size * config.hidden_size, config.layer_input_vocab * inputs)
     largest = max(embedded, *(outputs * columns for outputs, columns in shapes.matrices))
     return Footprint(
         weights=planned_bytes(config, options.quantize, device, dtype, tensors, kernels).total(),

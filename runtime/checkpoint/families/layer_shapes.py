@@ -82,17 +82,18 @@ def gemma4_shapes(settings: Settings, types: list[str]) -> tuple[LayerShape, ...
     return tuple(shapes)
 
 
-def no_layer_inputs(settings: Settings) -> int:
+def no_layer_inputs(settings: Settings) -> tuple[int, int]:
     """Give layers nothing of a token but the hidden states, as Llama does."""
-    return 0
+    return 0, 0
 
 
-def gemma4_layer_inputs(settings: Settings) -> int:
-    """Read how many numbers each layer of Gemma 4 is given; 0 in the larger models."""
-    size, vocab = integer(settings, "hidden_size_per_layer_input", minimum=0), settings["vocab_size_per_layer_input"]
-    if size and vocab != settings["vocab_size"]:
-        raise invalid("vocab_size_per_layer_input", vocab, f"is not the {settings['vocab_size']} of vocab_size")
-    return size
+def gemma4_layer_inputs(settings: Settings) -> tuple[int, int]:
+    """Read how many numbers each layer of Gemma 4 is given, of how many tokens; none in the larger models."""
+    key = "vocab_size_per_layer_input"
+    size, vocab = integer(settings, "hidden_size_per_layer_input", minimum=0), integer(settings, key)
+    if size and vocab < integer(settings, "vocab_size"):
+        raise invalid(key, vocab, f"is less than the {settings['vocab_size']} of vocab_size")
+    return size, vocab
 
 
 def _overrides(settings: Settings, types: list[str]) -> Settings:

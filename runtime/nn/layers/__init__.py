@@ -5,6 +5,7 @@
 - `latent_attention`: `LatentAttention`; in the place of attention: `short_conv`, `gated_delta`
 - `attention`: `attend`, `step_mask`; `tiles`: `choose_tile_kernel`
 - `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
+- `layer_inputs`: `LayerInputs`, what layers are given of a token besides the hidden states
 - `norm`: `read_norm`
 - `native_layer`: a layer by the kernels for CPUs; `recorded`: layers as CUDA graphs
 """
