@@ -164,7 +164,7 @@ _DEEPSEEK_ABSENT = {
     "routed_scaling_factor": 1.0,
     "norm_topk_prob": False,
 }
-_SIGMOID = {"expert_gating_func": 2}
+_SIGMOID = {"expert_gating_func": 2}  # by its number in `gguf.constants.ExpertGatingFuncType`
 
 _MIXTRAL = Architecture(
     "MixtralForCausalLM",
