@@ -74,6 +74,13 @@ def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
 
 
+def mistral4_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Mistral 4: those of DeepSeek, without groups."""
+    if settings["n_group"] not in (None, 1):
+        raise invalid("n_group", settings["n_group"], "is not supported in this family, only 1 is")
+    return _deepseek_experts(settings, num_layers, "softmax", grouped=False)
+
+
 def _deepseek_experts(settings: Settings, num_layers: int, gating: Gating, *, grouped: bool) -> Experts:
     """Read what both have in common: plain layers first, then experts, and beside these an MLP for all rows."""
     if integer(settings, "moe_layer_freq") != 1:

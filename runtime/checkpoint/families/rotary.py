@@ -94,7 +94,8 @@ def _rotary_dim(family: Family, settings: Settings, given: Settings, head_dim: i
     """Return how many numbers of a head are rotated."""
     key = "partial_rotary_factor"
     source = given if given.get(key) is not None else settings
-    if source.get(key) in (None, 1):
+    whole = 1 if not family.latent else head_dim / (head_dim + integer(settings, "qk_nope_head_dim"))
+    if source.get(key) in (None, 1, whole):
         return head_dim
     if not family.partial_rotary:
         raise invalid(key, source[key], "is not supported")
