@@ -113,6 +113,13 @@ def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
 
 
+def mistral4_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Mistral 4: those of DeepSeek, without groups."""
+    if settings["n_group"] not in (None, 1):
+        raise invalid("n_group", settings["n_group"], "is not supported in this family, only 1 is")
+    return _deepseek_experts(settings, num_layers, "softmax", grouped=False)
+
+
 def minimax_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of MiniMax M2: sigmoids with a correction in every layer."""
     _refuse_others(

@@ -276,9 +276,9 @@ def test_end_tokens_of_both_files_once_each() -> None:
             {
                 "architectures": ["Mistral3ForConditionalGeneration"],
                 "model_type": None,
-                "text_config": {"model_type": "mistral4"},
+                "text_config": {"model_type": "mistral9"},
             },
-            "text_config.model_type 'mistral4'",
+            "text_config.model_type 'mistral9'",
         ),
         ({"rope_parameters": {"rope_type": "longrope"}}, "short_factor None"),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1]}}, "long_factor"),

@@ -34,7 +34,7 @@ SERVED = """
     granite granitemoe
     hunyuan_v1_dense
     llama
-    ministral ministral3 mistral mistral3 mixtral
+    ministral ministral3 mistral mistral3 mistral4 mixtral
     olmo2 olmo3 olmoe
     phi3
     qwen2 qwen3 qwen3_moe
@@ -75,7 +75,6 @@ OTHERS = """
     llama4 llama4_text
     mimo_v2_flash
     minimax_m2
-    mistral4
     nemotron
     olmo
     phi phimoe
