@@ -17,6 +17,7 @@ from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
+from runtime.nn.layers.recurrent import StateRows
 from runtime.nn.layers.rope import rope_tables
 from runtime.nn.matrices.native import native_head
 from runtime.nn.native_draws import NativeDraws
@@ -186,6 +187,7 @@ class Transformer:
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
+        states = self._stage_states(segments, ranges, staging)
         staging.send(self._device, waits=drawn is None)
         batch = Batch(
             segments=list(segments),
@@ -200,7 +202,7 @@ class Transformer:
                 (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
             ],
             masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
-            buffers=self.buffers,
+            states=states,
             single=singly.sent() if singly else None,
             sent=staging,
         )
@@ -220,12 +222,19 @@ class Transformer:
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         # Who is left has no more rows than before: a batch of single rows, which has no masks, stays one.
         singly = stage_single_rows(self.row_kernels, batch.segments, staging)
+        batch.states = self._stage_states(batch.segments, batch.ranges, staging)
         staging.send(self._device)
         batch.single = singly.sent() if singly else None
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
         batch.recorded = 0  # the rows lie elsewhere now
+
+    def _stage_states(
+        self, segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer
+    ) -> StateRows | None:
+        """Stage which states the segments go on from; None where no layer is recurrent."""
+        return None if self.buffers is None else StateRows.stage(self.buffers, segments, ranges, staging)
 
     def run_layer(self, batch: Batch, index: int) -> int:
         """Encode one layer; returns how many layers the device has not finished."""

@@ -16,6 +16,7 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from runtime.checkpoint.experts_config import Experts
     from runtime.checkpoint.recurrent_config import Recurrent
     from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
@@ -39,6 +40,10 @@ class Sizes(Protocol):
     @property
     def intermediate_size(self) -> int:
         """Width of a plain MLP."""
+
+    @property
+    def experts(self) -> Experts:
+        """Experts in the place of the MLP, per layer."""
 
     @property
     def recurrent(self) -> Recurrent:
@@ -120,6 +125,16 @@ def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[s
         tensors = _split(tensors, "in_proj_qkvz", qkvz, delta.key_heads)
         tensors = _split(tensors, "in_proj_ba", [("in_proj_b", heads), ("in_proj_a", heads)], delta.key_heads)
     return tensors
+
+
+def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Split `shared_mlp`, and call it what it is: the MLP, or what all rows go through beside experts."""
+    module, inner = "mlp", config.intermediate_size
+    if (experts := config.experts[0]) is not None:
+        module, inner = "mlp.shared_experts", experts.shared_size
+    parts = [(f"{module}.gate_proj", inner), (f"{module}.up_proj", inner)]
+    tensors = _split(tensors, "shared_mlp.input_linear", parts)
+    return renamed({"shared_mlp.output_linear": f"{module}.down_proj"})(tensors, config)
 
 
 def _split(

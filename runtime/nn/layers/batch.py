@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.devices.single_rows.rows import SingleRows
-    from runtime.kv.states import StateBuffers
+    from runtime.nn.layers.recurrent import StateRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.staging import StagingBuffer
     from runtime.step.prompt_rows.gather import PromptRows
@@ -39,14 +39,14 @@ class LayerRows:
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
     masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
-    buffers: StateBuffers | None = None  # of recurrent layers
+    states: StateRows | None = None  # of recurrent layers
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
-    def states(self) -> StateBuffers:
-        """The states of recurrent layers, for such a layer."""
-        assert self.buffers is not None, "a model with recurrent layers has buffers for their states"
-        return self.buffers
+    def with_states(self) -> StateRows:
+        """The rows of a step as a recurrent layer sees them."""
+        assert self.states is not None, "recurrent layers take whole steps, of a model with buffers for their states"
+        return self.states
 
     def part(self, places: slice) -> LayerRows:
         """Return some of the segments, which follow each other: what lies in their rows is the same memory."""
@@ -76,7 +76,6 @@ class LayerRows:
             rotations=[(cos[rows], sin[rows]) for cos, sin in self.rotations],
             masks=self.masks,
             whole=self.whole,
-            buffers=self.buffers,
         )
 
 

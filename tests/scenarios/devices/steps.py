@@ -40,6 +40,7 @@ STEP_FAMILIES = (
     "deepseek3",
     "lfm2",
     "qwen3.5",
+    "granite-hybrid",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}
