@@ -77,6 +77,14 @@ def lfm2_experts(settings: Settings, num_layers: int) -> Experts:
     return (*no_experts(settings, plain), *(experts,) * (num_layers - plain))
 
 
+def granite_hybrid_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Granite's hybrids: those of Mixtral, and an MLP for all rows beside the experts, if any."""
+    if settings["num_local_experts"] == 0:
+        return no_experts(settings, num_layers)
+    size = integer(settings, "shared_intermediate_size")
+    return tuple(one and replace(one, shared_size=size) for one in mixtral_experts(settings, num_layers))
+
+
 def gpt_oss_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of gpt-oss: experts with biases and a clamped SwiGLU in every layer."""
     count, per_row = _counts(settings)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.devices.single_rows.rows import SingleRows
-    from runtime.kv.states import StateBuffers
+    from runtime.nn.layers.recurrent import StateRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.staging import StagingBuffer
     from runtime.step.prompt_rows.gather import PromptRows
@@ -43,15 +43,15 @@ class LayerRows:
     query_scale: torch.Tensor | None = None  # float32 [rows, 1, 1], where queries are scaled by their position
     masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
-    buffers: StateBuffers | None = None  # of recurrent layers
     layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
+    states: StateRows | None = None  # of recurrent layers
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
-    def states(self) -> StateBuffers:
-        """The states of recurrent layers, for such a layer."""
-        assert self.buffers is not None, "a model with recurrent layers has buffers for their states"
-        return self.buffers
+    def with_states(self) -> StateRows:
+        """The rows of a step as a recurrent layer sees them."""
+        assert self.states is not None, "recurrent layers take whole steps, of a model with buffers for their states"
+        return self.states
 
     def part(self, places: slice) -> LayerRows:
         """Return some of the segments, which follow each other: what lies in their rows is the same memory."""
@@ -82,7 +82,6 @@ class LayerRows:
             query_scale=None if self.query_scale is None else self.query_scale[rows],
             masks=self.masks,
             whole=self.whole,
-            buffers=self.buffers,
             layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
         )
 
