@@ -23,7 +23,7 @@ from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.loading.drafters import plan_drafter
-from runtime.loading.load import adapts_threads, describe_model, load_model
+from runtime.loading.load import adapts_threads, as_loaded, describe_model, load_model
 from runtime.loading.served import Proposer
 from runtime.step.thread_executor import open_thread_executor
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
-    from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.step.thread_executor import ModelWrapper, ThreadExecutor
 
@@ -95,7 +94,11 @@ async def open_loaded(
         _open_cache(load, checkpoint, identity, executor.model.kv, tiers, cache, open_blocks) as prefix_cache,
         open_engine(
             executor,
-            _as_loaded(described, identity, executor.model, sampling or _recommended(checkpoint)),
+            replace(
+                as_loaded(described, executor.model),
+                facts=replace(described.facts, fingerprint=identity),
+                sampling=sampling or _recommended(checkpoint),
+            ),
             _checked(replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer), executor.model),
             prefix_cache,
             ThreadedGrammars(compiler_of(described)),
@@ -156,19 +159,3 @@ def _checked(config: EngineConfig, model: Transformer) -> EngineConfig:
                 f" {format_size(model.buffers.bytes_per_buffer)}, and --state-memory has room for {model.buffers.count}"
             )
     return config
-
-
-def _as_loaded(described: ServedModel, identity: str, model: Transformer, sampling: SamplingDefaults) -> ServedModel:
-    """Return what is known of a model once it is loaded: its files' identity, and what its KV has room for."""
-    kv, states = model.kv, model.buffers
-    return replace(
-        described,
-        facts=replace(described.facts, fingerprint=identity),
-        context_length=kv.context,
-        rings=kv.rings,
-        positions=kv.positions,
-        position_bytes=kv.bytes_per_position,
-        state_buffers=0 if states is None else states.count,
-        state_bytes=0 if states is None else states.bytes_per_buffer,
-        sampling=sampling,
-    )
