@@ -59,6 +59,7 @@ class ModelConfig:
         qk_norm_rotated: whether that is done after they were rotated, and not before.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
+        output_gate: whether each query head has a gate, by which what it attends to is multiplied.
         mlp_bias: that of the MLP's three projections.
         sinks: whether each query head has a score for attending to nothing.
         tied_embeddings: whether the head is the embedding.
@@ -89,6 +90,7 @@ class ModelConfig:
     qk_norm: QkNorm | None
     qkv_bias: bool
     output_bias: bool
+    output_gate: bool
     mlp_bias: bool
     sinks: bool
     tied_embeddings: bool
@@ -190,6 +192,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         qk_norm=family.qk_norm if boolean(settings, family.qk_norm_if) else None,
         qkv_bias=boolean(settings, family.qkv_bias),
         output_bias=boolean(settings, family.output_bias),
+        output_gate=family.output_gate,
         mlp_bias=boolean(settings, family.mlp_bias),
         sinks=family.sinks,
         tied_embeddings=boolean(settings, "tie_word_embeddings"),

@@ -27,7 +27,9 @@ class ExpertsConfig:
         groups: into how many the experts are divided, in order.
         groups_per_row: from how many of them a row's experts may come.
         scaling: multiplies a row's weights.
+        least_sum: is added to the sum that weights are divided by, where they are sigmoids.
         shared_size: the inner width of an MLP that all rows go through beside their experts; 0 for none.
+        shared_gate: whether a gate says for each row how much of that MLP is added.
     """
 
     count: int
@@ -40,7 +42,9 @@ class ExpertsConfig:
     groups: int = 1
     groups_per_row: int = 1
     scaling: float = 1.0
+    least_sum: float = 1e-20
     shared_size: int = 0
+    shared_gate: bool = False
 
 
 # What each layer has in the place of its MLP; None is the MLP itself.

@@ -43,7 +43,37 @@ class ShortConvConfig:
         return (StatePart((self.width - 1, self.channels)),)
 
 
-RecurrentConfig: TypeAlias = ShortConvConfig
+@dataclass(frozen=True, slots=True)
+class GatedDeltaConfig:
+    """Linear attention by the gated delta rule, behind a short convolution (arXiv 2412.06464).
+
+    Attributes:
+        width: rows that each row of the convolution sees, itself included.
+        key_heads: heads of queries and of keys; each serves `heads / key_heads` heads, one behind the other.
+        heads: of values.
+        key_dim: numbers of a head of queries or keys.
+        value_dim: numbers of a head of values.
+    """
+
+    width: int
+    key_heads: int
+    heads: int
+    key_dim: int
+    value_dim: int
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a row in the convolution: queries, keys and values."""
+        return 2 * self.key_heads * self.key_dim + self.heads * self.value_dim
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        """The rows that the convolution's next one sees, too, and a matrix of each head."""
+        matrices = (self.heads, self.key_dim, self.value_dim)
+        return StatePart((self.width - 1, self.channels)), StatePart(matrices, float32=True)
+
+
+RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig
 
 # What each layer has in the place of attention; None is attention itself.
 Recurrent: TypeAlias = tuple[RecurrentConfig | None, ...]

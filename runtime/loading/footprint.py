@@ -115,7 +115,7 @@ def footprint(
     `kernels` will help on a CPU; None for none.
     """
     shapes = weight_shapes(config)
-    heads = (config.num_heads + 2 * config.num_kv_heads) * config.head_dim
+    heads = ((1 + config.output_gate) * config.num_heads + 2 * config.num_kv_heads) * config.head_dim
     widths = heads + _mlp_width(config) + 4 * config.hidden_size
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
     largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])

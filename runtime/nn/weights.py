@@ -88,8 +88,9 @@ def load_weights(
     """
     config = checkpoint.config
     tensors = checkpoint.tensors()
-    layouts = DEEPSEEK, FAMILIES[config.architecture].mtp
-    modules = *(layout.modules for layout in layouts if layout), *published_modules(tensors, config.num_layers)
+    family = FAMILIES[config.architecture]
+    modules = tuple(layout.modules for layout in (DEEPSEEK, family.mtp) if layout) + family.passed_over
+    modules += published_modules(tensors, config.num_layers)
     found = {name: stored for name, stored in tensors.items() if not name.startswith(modules)}
     if config.latent is not None:
         found = order_rotated_rows(found, config.latent)

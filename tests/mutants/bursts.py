@@ -26,9 +26,9 @@ MUTANTS = (
     ),
     Mutant(
         "each token of a burst is drawn as the first one",
-        "runtime/step/burst.py",
-        "sample=segment.sample.after(drawn))",
-        "sample=segment.sample)",
+        "runtime/step/step.py",
+        "sample=self.sample.after([token_id]),",
+        "sample=self.sample,",
         ("tests/unit/runtime/step/test_burst.py",),
     ),
     Mutant(

@@ -46,6 +46,31 @@ def qwen_experts(settings: Settings, num_layers: int) -> Experts:
     return tuple(experts if (layer + 1) % step == 0 and layer not in plain else None for layer in range(num_layers))
 
 
+def qwen_shared_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Qwen3-Next: those of Qwen3-MoE, and a gated MLP for all rows beside the experts."""
+    size = integer(settings, "shared_expert_intermediate_size")
+    experts = qwen_experts(settings, num_layers)
+    return tuple(one and replace(one, shared_size=size, shared_gate=True) for one in experts)
+
+
+def lfm2_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of LFM2-MoE: plain layers first, then sigmoids with a correction."""
+    if not boolean(settings, "use_expert_bias"):
+        raise invalid("use_expert_bias", False, "is not supported, only true is in this family")
+    plain = min(num_layers, integer(settings, "num_dense_layers", minimum=0))
+    count, per_row = _counts(settings)
+    experts = ExpertsConfig(
+        count,
+        per_row,
+        integer(settings, "moe_intermediate_size"),
+        "sigmoid",
+        normalised=boolean(settings, "norm_topk_prob"),
+        scaling=number(settings, "routed_scaling_factor"),
+        least_sum=1e-6,
+    )
+    return (*no_experts(settings, plain), *(experts,) * (num_layers - plain))
+
+
 def gpt_oss_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of gpt-oss: experts with biases and a clamped SwiGLU in every layer."""
     count, per_row = _counts(settings)

@@ -35,6 +35,7 @@ class Family:
         model_type: the name of the family's configuration class in transformers.
         qkv_bias: of the projections to queries, keys and values.
         output_bias: of the attention's output.
+        output_gate: queries come with a gate of what attention gives.
         mlp_bias: of the MLP's projections.
         norms: which there are, and where.
         qk_norm: how query and key heads are normalised; None where they are not.
@@ -63,12 +64,14 @@ class Family:
         text_families: the families that this model may be of, by their `model_type`, the first where the file does not
             say; none where it is of this one.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
+        passed_over: prefixes of tensors that are not read: modules that cede does not compute.
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
 
     model_type: str
     qkv_bias: bool | str = False
     output_bias: bool | str = False
+    output_gate: bool = False
     mlp_bias: bool | str = False
     norms: Norms = LLAMA
     qk_norm: QkNorm | None = None
@@ -93,4 +96,5 @@ class Family:
     text_config: str | None = None
     text_families: tuple[str, ...] = ()
     defaults: Settings = field(default_factory=dict)
+    passed_over: tuple[str, ...] = ()
     mtp: MtpLayout | None = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from runtime.checkpoint.families.experts import lfm2_experts, no_experts, qwen_shared_experts
 from runtime.checkpoint.families.family import Family
-from runtime.checkpoint.families.layer_kinds import CONV, attention_by_number
-from runtime.checkpoint.families.layout import renamed
-from runtime.checkpoint.families.norms import LFM2
-from runtime.checkpoint.families.recurrent import short_conv
-from runtime.checkpoint.families.sizes import lfm2_mlp
+from runtime.checkpoint.families.layer_kinds import CONV, LINEAR, attention_by_number, linear_at_intervals
+from runtime.checkpoint.families.layout import renamed, split_delta, split_query_gate, text_part
+from runtime.checkpoint.families.norms import GEMMA, LFM2
+from runtime.checkpoint.families.recurrent import gated_delta, short_conv
+from runtime.checkpoint.families.sizes import lfm2_mlp, plain_mlp
 
 _LFM2 = Family(
     "lfm2",
@@ -48,6 +51,76 @@ _LFM2 = Family(
     },
 )
 
+_QWEN3_NEXT = Family(
+    "qwen3_next",
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    output_gate=True,
+    norms=GEMMA,
+    qk_norm="shared",
+    layer_types=linear_at_intervals,
+    reads_layer_types=True,
+    recurrent={LINEAR: gated_delta},
+    partial_rotary=True,
+    experts=qwen_shared_experts,
+    layout=(split_query_gate, split_delta),
+    passed_over=("mtp.",),
+    defaults={
+        "intermediate_size": 5632,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "max_position_embeddings": 32768,
+        "partial_rotary_factor": 0.25,
+        "full_attention_interval": 4,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+        "default_num_experts": 512,
+        "num_experts_per_tok": 10,
+        "moe_intermediate_size": 512,
+        "shared_expert_intermediate_size": 512,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": None,
+    },
+)
+_QWEN3_5 = replace(
+    _QWEN3_NEXT,
+    model_type="qwen3_5_text",
+    experts=no_experts,
+    layout=(text_part, split_query_gate),
+    defaults={**_QWEN3_NEXT.defaults, "num_key_value_heads": 4},
+)
+_QWEN3_5_MOE = replace(
+    _QWEN3_5,
+    model_type="qwen3_5_moe_text",
+    experts=qwen_shared_experts,
+    defaults={**_QWEN3_NEXT.defaults, "default_num_experts": 256, "num_experts_per_tok": 8},
+)
+
 HYBRID_FAMILIES: dict[str, Family] = {
     "Lfm2ForCausalLM": _LFM2,
+    "Lfm2MoeForCausalLM": replace(
+        _LFM2,
+        model_type="lfm2_moe",
+        mlp_size=plain_mlp,
+        experts=lfm2_experts,
+        defaults={
+            **_LFM2.defaults,
+            "default_num_experts": 32,
+            "num_experts_per_tok": 4,
+            "moe_intermediate_size": 1792,
+            "num_dense_layers": 2,
+            "use_expert_bias": True,
+            "routed_scaling_factor": 1.0,
+            "norm_topk_prob": True,
+        },
+    ),
+    "Qwen3NextForCausalLM": _QWEN3_NEXT,
+    "Qwen3_5ForCausalLM": _QWEN3_5,
+    "Qwen3_5ForConditionalGeneration": replace(_QWEN3_5, model_type="qwen3_5", text_config="text_config"),
+    "Qwen3_5MoeForCausalLM": _QWEN3_5_MOE,
+    "Qwen3_5MoeForConditionalGeneration": replace(_QWEN3_5_MOE, model_type="qwen3_5_moe", text_config="text_config"),
 }

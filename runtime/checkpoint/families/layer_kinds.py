@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
 
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names
-CONV = "conv"  # likewise, of LFM2's recurrent layers
+CONV, LINEAR = "conv", "linear_attention"  # likewise, of recurrent layers
 
 
 def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str]:
@@ -106,6 +106,12 @@ def attention_by_number(settings: Settings, num_layers: int) -> list[str]:
     if not isinstance(numbers, list) or any(not isinstance(number, int) for number in numbers):
         raise invalid("full_attn_idxs", numbers, "is not a list of layers")
     return [FULL if layer in numbers else CONV for layer in range(num_layers)]
+
+
+def linear_at_intervals(settings: Settings, num_layers: int) -> list[str]:
+    """Attend in each `full_attention_interval`-th layer, and linearly in the others, as Qwen3-Next does."""
+    interval = integer(settings, "full_attention_interval")
+    return [LINEAR if (layer + 1) % interval else FULL for layer in range(num_layers)]
 
 
 # --- which layers rotate ------------------------------------------------------------------------------------------

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig
 from runtime.checkpoint.stored import SelectedColumns, SelectedRows
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from runtime.checkpoint.recurrent_config import Recurrent
     from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
 
@@ -39,6 +41,10 @@ class Sizes(Protocol):
         """Width of a plain MLP."""
 
     @property
+    def recurrent(self) -> Recurrent:
+        """What stands in the place of attention, per layer."""
+
+    @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
         """Rotary position embeddings of its layers, each once."""
 
@@ -51,7 +57,7 @@ _TEXT = (
     ("language_model.lm_head.", "lm_head."),
     ("model.language_model.", "model."),
 )
-_NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector)\.")
+_NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector|visual)\.")
 
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
@@ -91,32 +97,65 @@ def _with_parts(name: str, names: Mapping[str, str]) -> str:
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `qkv_proj` into its three parts."""
     query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    return _split(tensors, "qkv_proj", {"q_proj": query, "k_proj": key_value, "v_proj": key_value})
+    return _split(tensors, "qkv_proj", [("q_proj", query), ("k_proj", key_value), ("v_proj", key_value)])
 
 
 def split_gate_up(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `gate_up_proj` into its two parts."""
     inner = config.intermediate_size
-    return _split(tensors, "gate_up_proj", {"gate_proj": inner, "up_proj": inner})
+    return _split(tensors, "gate_up_proj", [("gate_proj", inner), ("up_proj", inner)])
 
 
-def _split(tensors: Mapping[str, StoredTensor], fused: str, parts: Mapping[str, int]) -> Mapping[str, StoredTensor]:
-    """Split each module of that name into parts that have so many rows; raises CheckpointError if there are others."""
+def split_query_gate(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Split `q_proj`, where each head's gate follows on its query."""
+    return _split(tensors, "q_proj", [("q_proj", config.head_dim), ("gate_proj", config.head_dim)], config.num_heads)
+
+
+def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Split the fused projections of the gated delta rule, which have all parts of a head of keys together."""
+    for delta in {layer for layer in config.recurrent if isinstance(layer, GatedDeltaConfig)}:
+        keys, heads = delta.key_dim, delta.heads // delta.key_heads
+        values = heads * delta.value_dim
+        qkvz = [("in_proj_qkv", keys), ("in_proj_qkv", keys), ("in_proj_qkv", values), ("in_proj_z", values)]
+        tensors = _split(tensors, "in_proj_qkvz", qkvz, delta.key_heads)
+        tensors = _split(tensors, "in_proj_ba", [("in_proj_b", heads), ("in_proj_a", heads)], delta.key_heads)
+    return tensors
+
+
+def _split(
+    tensors: Mapping[str, StoredTensor], fused: str, parts: Sequence[tuple[str, int]], groups: int = 1
+) -> Mapping[str, StoredTensor]:
+    """Split each module of that name into parts.
+
+    Args:
+        tensors: all of the files.
+        fused: the module's name.
+        parts: what follows one another in each group, with its rows; what has the same name is joined.
+        groups: of rows.
+
+    Raises:
+        CheckpointError: the module has another number of rows.
+    """
+    each = sum(rows for _, rows in parts)
     found: dict[str, StoredTensor] = {}
     for name, stored in tensors.items():
         before, found_fused, after = name.partition(f".{fused}.")
         if not found_fused:
             found[name] = stored
             continue
-        if stored.shape[:1] != (sum(parts.values()),):
+        if stored.shape[:1] != (groups * each,):
             raise CheckpointError(
-                f"{stored.file}: {name} is {list(stored.shape)}, config.json makes it {sum(parts.values())} rows"
+                f"{stored.file}: {name} is {list(stored.shape)}, config.json makes it {groups * each} rows"
             )
+        chosen: dict[str, list[int]] = {}
         start = 0
-        for part, rows in parts.items():
-            own = slice(start, start + rows)
-            found[f"{before}.{part}.{after}"] = SelectedRows(stored, own, (rows, *stored.shape[1:]))
+        for part, rows in parts:
+            firsts = range(start, groups * each, each)
+            chosen.setdefault(part, []).extend(row for first in firsts for row in range(first, first + rows))
             start += rows
+        for part, own in chosen.items():
+            together = slice(own[0], own[-1] + 1) if groups == 1 else own
+            found[f"{before}.{part}.{after}"] = SelectedRows(stored, together, (len(own), *stored.shape[1:]))
     return found
 
 

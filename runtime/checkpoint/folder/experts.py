@@ -33,7 +33,9 @@ _ROUTERS = {
     "router.weight": "gate.weight",
     "router.bias": "gate.bias",
     "router.layer.weight": "gate.weight",  # Granite
+    "expert_bias": "gate.e_score_correction_bias",  # LFM2
 }
+_SHARED = re.compile(r"^shared_expert\.")  # Qwen
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")
 _MIXTRAL_PARTS = {"1": "gate_proj", "2": "down_proj", "3": "up_proj"}
 
@@ -72,7 +74,7 @@ def _parts(name: str, tensor: StoredTensor, stacks: Mapping[str, Split]) -> Name
         for canonical, part in split(tensor):
             yield f"{prefix}mlp.experts.{canonical}", part
     else:
-        yield f"{prefix}mlp.{_ROUTERS.get(below, below)}", tensor
+        yield f"{prefix}mlp.{_ROUTERS.get(below, _SHARED.sub('shared_experts.', below))}", tensor
 
 
 def _is_stack(tensor: StoredTensor) -> bool:

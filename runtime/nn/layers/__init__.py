@@ -2,7 +2,7 @@
 
 - `decoder_layer`: `DecoderLayer`; `batch`: `Batch`, what a layer is given
 - `self_attention`: `SelfAttention`; `query_key_norm`: `read_query_key_norm`; `rope`: `rope_tables`, `apply_rope`
-- `latent_attention`: `LatentAttention`; in the place of attention: `short_conv`
+- `latent_attention`: `LatentAttention`; in the place of attention: `short_conv`, `gated_delta`
 - `attention`: `attend`, `step_mask`; `tiles`: `choose_tile_kernel`
 - `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
 - `norm`: `read_norm`

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, ShortConvConfig
 from runtime.nn.layers.experts import MixtureOfExperts
+from runtime.nn.layers.gated_delta import GatedDelta
 from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.source import WeightSource
+
+# What mixes a row with those before it.
+Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta
 
 
 class DecoderLayer:
@@ -53,12 +58,15 @@ class DecoderLayer:
         hidden.add_(self.after_mlp(batch.whole(self.mlp(normed))), alpha=scale)
 
 
-def _attention(source: WeightSource, config: ModelConfig, index: int) -> SelfAttention | LatentAttention | ShortConv:
-    recurrent = config.recurrent[index]
-    if recurrent is not None:
-        return ShortConv(source, recurrent, config.hidden_size, index)
-    kind = SelfAttention if config.latent is None else LatentAttention
-    return kind(source.under("self_attn"), config, index)
+def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer:
+    match config.recurrent[index]:
+        case None:
+            kind = SelfAttention if config.latent is None else LatentAttention
+            return kind(source.under("self_attn"), config, index)
+        case ShortConvConfig() as own:
+            return ShortConv(source, own, config.hidden_size, index)
+        case GatedDeltaConfig() as own:
+            return GatedDelta(source, own, config.hidden_size, config.norm_eps, index)
 
 
 def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:

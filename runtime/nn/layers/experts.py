@@ -10,9 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 
 from runtime.nn.layers.mlp import GatedMlp, swiglu
 from runtime.nn.layers.router import Router
+from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,13 +48,14 @@ class MixtureOfExperts:
             for index in range(config.count)
         ]
         self.shared: GatedMlp | None = None
+        self.shared_gate = source.tensor("shared_expert_gate.weight", 1, hidden) if config.shared_gate else None
         if config.shared_size:
             self.shared = GatedMlp(source.under("shared_experts"), hidden, config.shared_size)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        shared = 0 if self.shared is None else self.shared.nbytes
+        shared = total_bytes(self.shared_gate) + (0 if self.shared is None else self.shared.nbytes)
         return self.router.nbytes + shared + sum(expert.nbytes for expert in self.experts)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -67,7 +70,10 @@ class MixtureOfExperts:
         ranked[places] = leaving
         weighted = ranked.view(rows, per_row, -1) * weights.unsqueeze(-1)  # float32
         routed = weighted.sum(1).to(x.dtype)
-        return routed if self.shared is None else routed.add_(self.shared(x))
+        if self.shared is None:
+            return routed
+        shared = self.shared(x)
+        return routed.add_(shared if self.shared_gate is None else shared * F.linear(x, self.shared_gate).sigmoid())
 
 
 def _read_met(by_expert: Tensor) -> Counter[int]:

@@ -56,8 +56,8 @@ class NativeAttention:
         rope = config.ropes[index]
         if not isinstance(attention.query_key_norm, HeadNorm | None):
             raise NotInKernels("a norm of all heads together")
-        if config.sinks or config.scales.attention_softcap is not None:
-            raise NotInKernels("sinks or capped scores")
+        if config.sinks or config.output_gate or config.scales.attention_softcap is not None:
+            raise NotInKernels("gates, sinks, or capped scores")
         rotated = 0 if rope is None else rope.rotary_dim
         if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
             raise NotInKernels("heads of another size, or of which another part is rotated")

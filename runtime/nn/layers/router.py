@@ -104,10 +104,10 @@ def _choose(scores: Tensor, config: ExpertsConfig, *, rated_by: int) -> Tensor:
 
 def _weighted(scores: Tensor, experts: Tensor, config: ExpertsConfig) -> Routes:
     weights = scores.gather(-1, experts)
-    return Routes(weights / (weights.sum(-1, keepdim=True) + _TINY) if config.normalised else weights, experts)
+    return Routes(
+        weights / (weights.sum(-1, keepdim=True) + config.least_sum) if config.normalised else weights, experts
+    )
 
-
-_TINY = 1e-20  # is added to a sum that may be zero, as in DeepSeek's code
 
 _GATINGS: dict[Gating, Callable[[Tensor, Tensor | None, ExpertsConfig], Routes]] = {
     "softmax": _softmax,

@@ -40,6 +40,9 @@ class SelfAttention:
         self.rope = None if rope is None else config.distinct_ropes.index(rope)
         query, key_value = self._heads * self._dim, self._kv_heads * self._dim
         parts = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
+        if config.output_gate:
+            parts["gate_proj"] = query
+        self._is_gated = config.output_gate
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
         self.query_key_norm = read_query_key_norm(source, config)
         self._norm_rotated = config.qk_norm_rotated
@@ -58,12 +61,12 @@ class SelfAttention:
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Attend from all rows, `[rows, hidden]` to the same, and write their keys and values."""
         heads, kv_heads, dim = self._heads, self._kv_heads, self._dim
-        qkv = self.qkv(x).view(-1, heads + 2 * kv_heads, dim)  # [rows, all heads, dim]
+        qkv = self.qkv(x).view(len(x), -1, dim)  # [rows, all heads, dim]: of queries, keys, values, and gates
         self._rotate(qkv.narrow(1, 0, heads + kv_heads), batch)  # query and key heads together, in place
         query = qkv.narrow(1, 0, heads)
         if batch.single is not None:
             given = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim)
-            return self.output(self._attend_singly(query, given, batch.single, kv))
+            return self._leave(self._attend_singly(query, given, batch.single, kv), qkv)
         # [2, kv_heads, rows, dim]
         keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
         counts = [len(rows) for rows in batch.ranges]
@@ -75,7 +78,13 @@ class SelfAttention:
             first = first_visible(segment, self._window)
             keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
             attended.append(attend(own, keys, values, mask, self._tile_kernel))
-        return self.output(torch.cat(attended) if len(attended) > 1 else attended[0])
+        return self._leave(torch.cat(attended) if len(attended) > 1 else attended[0], qkv)
+
+    def _leave(self, attended: Tensor, qkv: Tensor) -> Tensor:
+        """Return what becomes of `[rows, heads * head_dim]`: a product, of what the gates let through."""
+        if self._is_gated:
+            attended = attended * qkv[:, -self._heads :].flatten(1).sigmoid()
+        return self.output(attended)
 
     def _attend_singly(self, query: Tensor, keys_values: Tensor, rows: SingleRows, kv: KVCache) -> Tensor:
         """Write `keys_values`, `[rows, 2, kv_heads, head_dim]`, and attend from each row of `query` by itself."""

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from transformers import Lfm2Config, Lfm2ForCausalLM
+from transformers import (
+    Lfm2Config,
+    Lfm2ForCausalLM,
+    Lfm2MoeConfig,
+    Lfm2MoeForCausalLM,
+    Qwen3_5Config,
+    Qwen3_5ForCausalLM,
+    Qwen3_5ForConditionalGeneration,
+    Qwen3_5MoeForCausalLM,
+    Qwen3_5MoeTextConfig,
+    Qwen3_5TextConfig,
+    Qwen3NextConfig,
+    Qwen3NextForCausalLM,
+)
 
 from tests.models.families.writing import write_checkpoint
 
@@ -22,9 +35,63 @@ _lfm2 = partial(
     layer_types=["conv", "full_attention", "conv"],
 )
 
+_LINEAR: dict[str, Any] = {
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "head_dim": 32,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 24,
+}
+_EXPERTS: dict[str, Any] = {
+    "num_experts": 6,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 48,
+}
+_qwen3_next = partial(
+    write_checkpoint, model_class=Qwen3NextForCausalLM, config_class=Qwen3NextConfig, **_LINEAR, **_EXPERTS
+)
+_qwen3_5 = partial(write_checkpoint, model_class=Qwen3_5ForCausalLM, config_class=Qwen3_5TextConfig, **_LINEAR)
+_qwen3_5_moe = partial(
+    write_checkpoint,
+    model_class=Qwen3_5MoeForCausalLM,
+    config_class=Qwen3_5MoeTextConfig,
+    **_LINEAR,
+    **_EXPERTS,
+)
+
+
+def _with_images(config_class: type[Any], text_class: type[Any], **settings: Any) -> Any:  # noqa: ANN401
+    """A model that reads images, too, of which cede serves the text part."""
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "depth": 1, "num_heads": 2, "out_hidden_size": 64}
+    vision = {**sizes, "patch_size": 4, "num_position_embeddings": 16}
+    return config_class(text_config=text_class(**settings).to_dict(), vision_config=vision, dtype="float32")
+
+
 HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
     "lfm2": partial(_lfm2, seed=50),
     "lfm2-bias": partial(
         _lfm2, seed=51, conv_bias=True, conv_L_cache=4, block_auto_adjust_ff_dim=False, tie_word_embeddings=False
     ),
+    "lfm2-moe": partial(
+        _lfm2,
+        seed=56,
+        model_class=Lfm2MoeForCausalLM,
+        config_class=Lfm2MoeConfig,
+        num_dense_layers=1,
+        num_experts=6,
+        num_experts_per_tok=2,
+        moe_intermediate_size=32,
+        routed_scaling_factor=1.5,
+    ),
+    "qwen3-next": partial(_qwen3_next, seed=52, mlp_only_layers=[1], attention_bias=True),
+    "qwen3.5": partial(_qwen3_5, seed=53, linear_conv_kernel_dim=3, embedding=0.1, tie_word_embeddings=True),
+    "qwen3.5-images": partial(
+        _qwen3_5,
+        seed=54,
+        model_class=Qwen3_5ForConditionalGeneration,
+        config_class=partial(_with_images, Qwen3_5Config, Qwen3_5TextConfig),
+    ),
+    "qwen3.5-moe": partial(_qwen3_5_moe, seed=57),
 }

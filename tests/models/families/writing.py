@@ -74,7 +74,9 @@ def spread_weights(model: torch.nn.Module, seed: int, embedding: float = 0.3) ->
 
     Each has a generator of its own, so that the order in which a module lists them does not matter.
     """
-    corrections = [named for named in model.named_buffers() if named[0].endswith("e_score_correction_bias")]
+    corrections = [
+        named for named in model.named_buffers() if named[0].endswith(("e_score_correction_bias", "expert_bias"))
+    ]
     for index, (name, parameter) in enumerate(sorted([*model.named_parameters(), *corrections])):
         generator = torch.Generator().manual_seed(seed * 1000 + index)
         noise = torch.randn(parameter.shape, generator=generator)

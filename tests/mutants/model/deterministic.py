@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "a piece of a segment lies where the segment begins",
         "runtime/step/step.py",
-        "            self, start=self.start + first, token_ids",
-        "            self, start=self.start, token_ids",
+        "            self.slot, self.start + first, self.token_ids",
+        "            self.slot, self.start, self.token_ids",
         ROWS,
     ),
     Mutant(

@@ -42,6 +42,7 @@ STEP_FAMILIES = (
     "deepseek2",
     "deepseek3",
     "lfm2",
+    "qwen3.5",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}

@@ -57,7 +57,7 @@ DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.
         *(("embedded", bits, dtype) for bits in Quantization for dtype in (torch.bfloat16, torch.float32)),
         *(
             (family, Quantization.NONE, torch.float16)
-            for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain", "lfm2")
+            for family in ("embedded", "llama-bias", "qwen3-tied", "mistral", "deepseek3-plain", "lfm2", "qwen3.5")
         ),
     ],
     ids=str,

@@ -88,6 +88,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("olmo3-yarn", (16, 16, 16), (True, True, True)),
         ("cohere2", (16, None, 16), (True, False, True)),
         ("lfm2", (None, None, None), (False, True, False)),
+        ("qwen3-next", (None, None, None), (False, True, False)),
     ],
 )
 def test_windows_and_rotation_by_layer(

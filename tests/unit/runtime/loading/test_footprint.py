@@ -52,7 +52,9 @@ def _load(options: LoadOptions) -> Transformer:
     return load_model(options, open_checkpoint(options.path))
 
 
-@pytest.fixture(params=["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe", "gemma2", "cohere-qk-norm"])
+@pytest.fixture(
+    params=["embedded", "llama", "llama-bias", "qwen3-tied", "qwen3-moe", "gemma2", "cohere-qk-norm", "qwen3-next"]
+)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A model of each kind of weights."""
     if request.param == "embedded":

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from runtime.checkpoint.open import open_checkpoint
+from runtime.loading.load import load_model
+from runtime.loading.options import LoadOptions
 from runtime.nn.ahead_model import AheadModel
 from runtime.sampling.tokens import DraftToken
 from runtime.step.executor import InlineExecutor
@@ -44,7 +47,7 @@ class Subject(NamedTuple):
     solo: list[int]
 
 
-@pytest.fixture(scope="module", params=["lfm2"])
+@pytest.fixture(scope="module", params=["lfm2", "qwen3-next"])
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)
@@ -112,3 +115,10 @@ async def test_steps_of_a_burst_take_turns_with_three_buffers(subject: Subject, 
     rows = [replace(first, spare_states=tuple(spares))]
     result = await InlineExecutor(model).run_step(StepJob(rows, burst=Burst(TOKENS, TOKENS, lambda: True)))
     assert [token.token_id for token in result.segments[0].tokens] == subject.solo
+
+
+def test_kernels_compute_the_layers_that_they_can(subject: Subject) -> None:
+    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32")
+    loaded = load_model(options, open_checkpoint(subject.folder), state_buffers=129)
+    assert loaded.native_layers < loaded.num_layers
+    assert generate(loaded, [Running(0, PROMPT, chunk=7)], TOKENS)[0] == subject.solo

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.recurrent_config import ShortConvConfig, StatePart
+from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.checkpoint.open import open_checkpoint
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, ShortConvConfig, StatePart
 from runtime.errors import CheckpointError
+from runtime.loading.mtp_weights import missing_mtp
+from runtime.nn.weights import load_weights
+from tests.models.checkpoints import FAMILIES
 from tests.rows import every_row
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LFM2 = {  # as the published files of LFM2-350M have it
     "architectures": ["Lfm2ForCausalLM"],
@@ -30,6 +40,15 @@ LFM2 = {  # as the published files of LFM2-350M have it
     "vocab_size": 65536,
 }
 
+QWEN3_NEXT = {
+    "architectures": ["Qwen3NextForCausalLM"],
+    "model_type": "qwen3_next",
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "num_hidden_layers": 8,
+    "vocab_size": 151936,
+}
+
 
 def test_the_keys_of_published_files_are_read() -> None:
     config = parse_config(LFM2)
@@ -38,6 +57,16 @@ def test_the_keys_of_published_files_are_read() -> None:
     assert config.states[:3] == ((StatePart((2, 1024)),), (StatePart((2, 1024)),), None)
     assert (config.kv_layers, config.is_hybrid) == ((2, 4), True)
     assert (config.intermediate_size, config.tied_embeddings) == (4608, True)
+
+
+def test_keys_that_files_leave_out_mean_what_they_mean_in_transformers() -> None:
+    config = parse_config(QWEN3_NEXT)
+    linear = GatedDeltaConfig(width=4, key_heads=16, heads=32, key_dim=128, value_dim=128)
+    assert config.recurrent == (linear, linear, linear, None) * 2
+    assert config.states[0] == (StatePart((3, 8192)), StatePart((32, 128, 128), float32=True))
+    (rope,) = config.distinct_ropes
+    assert (rope.rotary_dim, config.head_dim, config.kv_shape) == (64, 256, (2, 2, 256))
+    assert config.experts[0] == ExpertsConfig(512, 10, 512, shared_size=512, shared_gate=True)
 
 
 @every_row(
@@ -67,3 +96,26 @@ def test_the_inner_width_is_adjusted_as_transformers_does(settings: dict[str, An
 def test_what_is_not_computed_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(CheckpointError, match=key):
         parse_config({**LFM2, **settings})
+
+
+@every_row(
+    "settings, key",
+    [
+        ({"full_attention_interval": 9}, "layer_types"),
+        ({"linear_num_value_heads": 24}, "linear_num_value_heads"),
+        ({"hidden_act": "gelu_pytorch_tanh"}, "hidden_act"),
+    ],
+)
+def test_what_is_not_computed_of_linear_attention_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(CheckpointError, match=key):
+        parse_config({**QWEN3_NEXT, **settings})
+
+
+def test_a_module_for_multi_token_prediction_is_passed_over_and_named(tmp_path: Path) -> None:
+    """The published files have one, which cede does not compute."""
+    FAMILIES["qwen3-next"](tmp_path)
+    path = tmp_path / "model.safetensors"
+    save_file(load_file(path) | {"mtp.fc.weight": torch.zeros(1)}, path)
+    checkpoint = open_checkpoint(tmp_path)
+    assert load_weights(checkpoint, device="cpu", dtype=torch.float32).nbytes
+    assert "mtp.fc.weight is of a form that is not known" in str(missing_mtp(checkpoint))
