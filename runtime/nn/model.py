@@ -150,7 +150,7 @@ class Transformer:
         if kernels is not None:
             self._head = native_head(weights.lm_head, self._dtype, kernels, deterministic=deterministic)
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels, deterministic=deterministic)
-        self._stacks = native_stacks(self._layers, kv)
+        self._stacks = native_stacks(self._layers, kv, buffers)
         self.capture = capture
         self.row_kernels = row_kernels
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)

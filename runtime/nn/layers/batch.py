@@ -61,13 +61,13 @@ class LayerRows:
     def piece(self, rows: range) -> LayerRows:
         """Return some of the rows, which follow each other, with what is there of their segments; in the same memory.
 
-        The rows of a segment that come before these are to have their KV already.
+        The rows of a segment that come before these are to have their KV already, and have left a state.
         """
-        segments, ranges = [], []
+        segments, ranges, between = [], [], 0 if self.buffers is None else self.buffers.between
         for segment, own in zip(self.segments, self.ranges, strict=True):
             there = range(max(own.start, rows.start), min(own.stop, rows.stop))
             if there:
-                segments.append(segment.piece(there.start - own.start, there.stop - own.start))
+                segments.append(segment.piece(there.start - own.start, there.stop - own.start, between))
                 ranges.append(there)
         return self._of(segments, ranges, rows)
 
