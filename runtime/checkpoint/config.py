@@ -166,6 +166,11 @@ class ModelConfig:
         return (shapes[0][0], gcd(*(heads * (own // dim) for _, heads, own in shapes)), dim)
 
     @property
+    def kv_layers(self) -> tuple[int, ...]:
+        """The layers that store keys and values of their own."""
+        return tuple(layer for layer, pieces in enumerate(self.kv_pieces) if pieces)
+
+    @property
     def kv_pieces(self) -> tuple[int, ...]:
         """For each layer, how many pieces of `kv_shape` it stores for a token.
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.devices.single_rows.rows import SingleRows
+    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.recurrent import StateRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.staging import StagingBuffer
@@ -44,7 +45,8 @@ class LayerRows:
     masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
     layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
-    states: StateRows | None = None  # of recurrent layers
+    buffers: StateBuffers | None = None  # for the states of recurrent layers
+    states: StateRows | None = None  # of a whole step, for such layers
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
@@ -83,6 +85,7 @@ class LayerRows:
             masks=self.masks,
             whole=self.whole,
             layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
+            buffers=self.buffers,
         )
 
 
