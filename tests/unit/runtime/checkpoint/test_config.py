@@ -183,7 +183,8 @@ def test_llama3_scaling() -> None:
 
 def _bare(architecture: str) -> dict[str, Any]:
     """A config without any key that can be left out."""
-    needed = {key: LLAMA[key] for key in ("vocab_size", "hidden_size", "intermediate_size")}
+    needed = {key: LLAMA[key] for key in ("vocab_size", "intermediate_size")}
+    needed["hidden_size"] = 128  # heads of 4 numbers, of which a half can be rotated
     sizes = {"num_hidden_layers": 30, "num_attention_heads": 32, "max_position_embeddings": 128}
     sizes["first_k_dense_replace"] = sizes["num_hidden_layers"]  # of DeepSeek, whose other layers have experts
     family = ARCHITECTURES[architecture]
