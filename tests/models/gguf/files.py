@@ -47,6 +47,7 @@ _UNCHANGED = (
         "granite-moe-shared",
         "olmoe",
         "ernie-moe",
+        "lfm2",
     ),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
@@ -57,6 +58,7 @@ _CHANGED: dict[str, dict[str, Any]] = {
     "deepseek3": {"attention_bias": False},
     "gpt-oss-plain-rope": {"swiglu_limit": 7.0},
     "qwen3-moe": {"mlp_only_layers": []},
+    "lfm2-moe": {"routed_scaling_factor": 1.0},
     "seed-oss": {"attention_out_bias": False},
 }
 
@@ -112,6 +114,8 @@ _CONVERSIONS = {
     "Ernie4_5_MoeForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5_MOE),
     "MiniMaxM2ForCausalLM": _Conversion(MODEL_ARCH.MINIMAXM2),
     "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
+    "Lfm2ForCausalLM": _Conversion(MODEL_ARCH.LFM2),
+    "Lfm2MoeForCausalLM": _Conversion(MODEL_ARCH.LFM2MOE),
 }
 
 
@@ -153,6 +157,7 @@ def write_gguf(
 
 _NUMBERS: dict[str, Callable[[GGUFWriter, float], None]] = {
     "rms_norm_eps": GGUFWriter.add_layer_norm_rms_eps,
+    "norm_eps": GGUFWriter.add_layer_norm_rms_eps,
     "layer_norm_eps": GGUFWriter.add_layer_norm_eps,
     "attention_multiplier": GGUFWriter.add_attention_scale,
     "embedding_multiplier": GGUFWriter.add_embedding_scale,
@@ -172,6 +177,8 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
+    if config.model_type.startswith("lfm2"):
+        _add_lfm2(writer, config)
     for setting, add in _NUMBERS.items():
         if getattr(config, setting, None) is not None:
             add(writer, getattr(config, setting))
@@ -201,6 +208,19 @@ def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
             writer.add_expert_shared_feed_forward_length(config.intermediate_size // config.num_key_value_heads)
         if config.model_type == "minimax_m2":
             writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+
+
+def _add_lfm2(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    writer.add_shortconv_l_cache(config.conv_L_cache)
+    attends = [kind == "full_attention" for kind in config.layer_types]
+    writer.add_head_count_kv([config.num_key_value_heads if attend else 0 for attend in attends])
+    if config.model_type == "lfm2_moe":
+        writer.add_leading_dense_block_count(config.num_dense_layers)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    else:
+        multiple = config.block_multiple_of
+        size = int(config.block_ffn_dim_multiplier * int(2 * config.intermediate_size / 3))
+        writer.add_feed_forward_length(multiple * math.ceil(size / multiple))
 
 
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -345,6 +365,12 @@ def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  
     return cut
 
 
+def _named_lfm2(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    """Rename what the library's table has under other names."""
+    renamed = {name.replace("expert_bias", "expert_bias.bias"): tensor for name, tensor in tensors.items()}
+    return {name.removeprefix("model." * (".experts." in name)): tensor for name, tensor in renamed.items()}
+
+
 def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Put queries, keys and values into one matrix."""
     joined: dict[str, Tensor] = {}
@@ -361,6 +387,7 @@ def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 _REWRITES: dict[MODEL_ARCH, Callable[[dict[str, Tensor], Any], dict[str, Tensor]]] = {
     MODEL_ARCH.GRANITE_MOE: _split_shared,
     MODEL_ARCH.DEEPSEEK2: _cut_latent,
+    MODEL_ARCH.LFM2MOE: _named_lfm2,
 }
 
 
