@@ -78,10 +78,9 @@ async def open_loaded(
     if load.tensor_parallel > 1 and others is None:
         raise CheckpointError("tensor_parallel: a model that several processes compute is opened by `cede serve` alone")
     described, checkpoint = await trio.to_thread.run_sync(describe_model, load, name)
-    if checkpoint.config.is_hybrid:
-        tiers = _without_tiers(tiers)
     drafter = await trio.to_thread.run_sync(plan_drafter, load, checkpoint, described.tokenizer)
     identity = await trio.to_thread.run_sync(checkpoint.fingerprint)
+    facts = replace(described.facts, fingerprint=identity)
     async with (
         open_thread_executor(
             partial(load_model, load, checkpoint, drafter, progress, others),
@@ -94,11 +93,7 @@ async def open_loaded(
         _open_cache(load, checkpoint, identity, executor.model.kv, tiers, cache, open_blocks) as prefix_cache,
         open_engine(
             executor,
-            replace(
-                as_loaded(described, executor.model),
-                facts=replace(described.facts, fingerprint=identity),
-                sampling=sampling or _recommended(checkpoint),
-            ),
+            replace(as_loaded(described, executor.model), facts=facts, sampling=sampling or _recommended(checkpoint)),
             _checked(replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer), executor.model),
             prefix_cache,
             ThreadedGrammars(compiler_of(described)),
@@ -117,6 +112,8 @@ def _open_cache(
     open_blocks: Callable[..., DiskBlocks],
 ) -> AbstractAsyncContextManager[PrefixCache]:
     """Open the cache for the KV of a model as it was loaded."""
+    if checkpoint.config.is_hybrid:
+        tiers = _without_tiers(tiers)
     return open_prefix_cache(
         tiers or TierOptions(),
         cache or CacheConfig(),

@@ -198,12 +198,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         CheckpointError: it asks for what cede does not compute.
     """
     architecture = _architecture(config)
-    text = _text_config(FAMILIES[architecture], config)
-    family = _text_family(FAMILIES[architecture], text)
-    settings = {**DEFAULTS, **family.defaults, **config, **text}
-    settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
-    _refuse_unsupported(settings)
-
+    family, settings = _text_model(FAMILIES[architecture], config)
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
     num_layers = _num_layers(settings)
     context_length = integer(settings, "max_position_embeddings")
@@ -269,6 +264,16 @@ def _architecture(config: Settings) -> str:
     if model_type is not None and model_type != FAMILIES[architecture].model_type:
         raise invalid("model_type", model_type, f"does not go with the architecture {architecture}")
     return architecture
+
+
+def _text_model(whole: Family, config: Settings) -> tuple[Family, Settings]:
+    """Return the family of the text model, and its settings by the names and with the defaults that it has."""
+    text = _text_config(whole, config)
+    family = _text_family(whole, text)
+    settings = {**DEFAULTS, **family.defaults, **config, **text}
+    settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
+    _refuse_unsupported(settings)
+    return family, settings
 
 
 def _text_config(family: Family, config: Settings) -> Settings:
