@@ -53,7 +53,8 @@ class Architecture:
     Attributes:
         name: the architecture in config.json.
         model_type: likewise.
-        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'.
+        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'; with it, where
+            transformers' has another end.
         keys: those beside `COMMON_KEYS`.
         fixed: keys that are read only to see that their value is this one.
         settings: those that are the same for all files.
@@ -85,13 +86,13 @@ class Architecture:
     narrow_layers: int | None = None
 
 
-# A parameter, and not a module's: it has no `.weight`.
-SINKS = "self_attn.sinks"
-
 MODEL_TENSORS = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
     "output": "lm_head",
+    "per_layer_token_embd": "model.embed_tokens_per_layer",
+    "per_layer_model_proj": "model.per_layer_model_projection",
+    "per_layer_proj_norm": "model.per_layer_projection_norm",
 }
 
 _ATTENTION = {
@@ -176,7 +177,7 @@ ARCHITECTURES = {
         {
             **_ATTENTION,
             **_EXPERTS,
-            "attn_sinks": SINKS,
+            "attn_sinks.weight": "self_attn.sinks",
             "attn_norm": "input_layernorm",
             "post_attention_norm": "post_attention_layernorm",
         },
@@ -227,6 +228,41 @@ ARCHITECTURES = {
         settings={"sliding_window": None, "rope_local_base_freq": 10_000.0},
         added_to_norms=1.0,
         narrow_layers=62,  # 27B
+    ),
+    # What differs by layer is read by `gguf.gemma4`.
+    "gemma4": Architecture(
+        "Gemma4ForCausalLM",
+        "gemma4_text",
+        {
+            **_GEMMA,
+            **_QK_NORM,
+            "layer_output_scale.weight": "layer_scalar",
+            "inp_gate": "per_layer_input_gate",
+            "proj": "per_layer_projection",
+            "post_norm": "post_per_layer_input_norm",
+            "ffn_gate_inp": "mlp.gate",
+            "ffn_gate_inp.scale": "mlp.gate.scale",
+            "ffn_gate_up_exps.weight": "mlp.experts.gate_up_proj",
+            "ffn_gate_exps": "mlp.experts.gate_proj",
+            "ffn_up_exps": "mlp.experts.up_proj",
+            "ffn_down_exps": "mlp.experts.down_proj",
+            "ffn_down_exps.scale": "mlp.gate.per_expert_scale",
+            "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+            "post_ffw_norm_1": "post_feedforward_layernorm_1",
+            "post_ffw_norm_2": "post_feedforward_layernorm_2",
+        },
+        keys={
+            **_RMS_NORM,
+            **_WINDOW,
+            "attention.shared_kv_layers": Key("num_kv_shared_layers"),
+            "embedding_length_per_layer_input": Key("hidden_size_per_layer_input"),
+            "expert_count": Key("num_experts"),
+            "expert_used_count": Key("top_k_experts"),
+            "expert_feed_forward_length": Key("moe_intermediate_size"),
+            "rope.freq_base_swa": Key("rope_local_base_freq", float),
+            "final_logit_softcapping": Key("final_logit_softcapping", float),
+        },
+        settings={"hidden_size_per_layer_input": 0, "rope_local_base_freq": 10_000.0},
     ),
     "phi3": Architecture(
         "Phi3ForCausalLM",

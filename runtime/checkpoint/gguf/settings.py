@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguf.constants import Keys
 
-from runtime.checkpoint.gguf import deepseek, rope
+from runtime.checkpoint.gguf import deepseek, gemma4, rope
 from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, Architecture
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
 from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
@@ -22,7 +22,7 @@ _LOCAL_THETA = "rope.freq_base_swa"  # of layers with a window
 _POOLING = "pooling_type"
 _POOLINGS = ("none", "mean", "cls", "last", "rank")  # by their number, as llama.cpp has them
 _READ_HERE = frozenset({"vocab_size", _POOLING, "attention.value_length", _PATTERN, _LOCAL_THETA}) | rope.KEYS
-_READ_THERE = {deepseek.ARCHITECTURE: deepseek.KEYS}
+_READ_THERE = {deepseek.ARCHITECTURE: deepseek.KEYS, gemma4.ARCHITECTURE: gemma4.KEYS}
 
 _SAMPLING: dict[str, tuple[str, type[Any]]] = {
     "temperature": ("general.sampling.temp", float),
@@ -61,8 +61,8 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         CheckpointError: a key is missing, of another type, or not one that is known.
     """
     architecture, metadata, prefix = find_architecture(file), file.metadata, f"{file.architecture}."
-    keys = {**COMMON_KEYS, **architecture.keys}
     read_there = _READ_THERE.get(file.architecture, frozenset())
+    keys = {name: key for name, key in {**COMMON_KEYS, **architecture.keys}.items() if name not in read_there}
     _refuse_unknown(metadata, prefix, _READ_HERE.union(read_there, keys, architecture.fixed))
     for suffix, wanted in architecture.fixed.items():
         if metadata.find(prefix + suffix, type(wanted)) not in (None, wanted):
@@ -82,6 +82,9 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         size = settings["hidden_size"] // settings["num_attention_heads"] if narrow else head_dim
         settings["query_pre_attn_scalar"] = size
     settings |= _windows(metadata, prefix, settings)
+    if file.architecture == gemma4.ARCHITECTURE:
+        settings |= gemma4.gemma4_settings(file, settings)
+        return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
     settings |= rope.rope_settings(file, head_dim)
     if settings["rope_scaling"]["rope_type"] == "yarn":
         settings["rope_scaling"] |= architecture.rope
