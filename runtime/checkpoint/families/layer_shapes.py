@@ -96,6 +96,12 @@ def gemma4_layer_inputs(settings: Settings) -> tuple[int, int]:
     return size, vocab
 
 
+def full_layers(types: list[str]) -> list[str]:
+    """Return the keys of `per_layer_config` for the layers that see everything: numbers, with as many digits as all."""
+    found = [str(layer) for layer, kind in enumerate(types) if kind == FULL]
+    return [layer.zfill(len(found[-1])) for layer in found]
+
+
 def _overrides(settings: Settings, types: list[str]) -> Settings:
     """Return the keys that are others in layers that see everything.
 
@@ -105,7 +111,7 @@ def _overrides(settings: Settings, types: list[str]) -> Settings:
     if by_layer is None:
         named = _GLOBAL if settings["attention_k_eq_v"] else {"head_dim": "global_head_dim"}
         return {key: settings[name] for key, name in named.items() if settings[name] is not None}
-    layers = [str(layer) for layer, kind in enumerate(types) if kind == FULL]
+    layers = full_layers(types)
     own = by_layer.get(layers[0], {}) if isinstance(by_layer, Mapping) else None
     if not isinstance(own, Mapping) or by_layer not in ({}, dict.fromkeys(layers, own)) or own.keys() - _GLOBAL:
         raise invalid("per_layer_config", by_layer, f"is not {' and '.join(_GLOBAL)}, alike for all layers of {FULL}")
