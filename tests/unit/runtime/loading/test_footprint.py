@@ -92,6 +92,20 @@ def test_capped_scores_take_memory(tmp_path: Path) -> None:
     assert beyond[1] >= 2 * 128 * capped.num_heads * 100 * 4  # scores and weights of a tile, in float32
 
 
+def test_recurrent_layers_take_memory_for_rows_and_states(tmp_path: Path) -> None:
+    FAMILIES["granite-hybrid"](tmp_path)
+    config = open_checkpoint(tmp_path).config
+    options = LoadOptions(tmp_path)
+    attending = replace(config, recurrent=(None,) * 3)
+    without, with_rows, with_states = (
+        footprint.footprint(options, own, DrafterMemory(), CPU, torch.bfloat16, states=states)
+        for own, states in ((attending, 0), (config, 0), (config, 1000))
+    )
+    convolved = 128 + 2 * 2 * 24
+    assert with_rows.activations - without.activations == 512 * 16 * convolved * 4
+    assert with_states.without_kv - with_rows.without_kv == 1000
+
+
 def test_one_matrix_at_a_time_is_plain(llama: Path) -> None:
     """With `--quantize`, the whole model was there before the first matrix was quantised."""
     plain: list[weakref.ref[Tensor]] = []
