@@ -12,8 +12,7 @@ from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_bytes
-from runtime.kv.states import state_bytes
-from runtime.loading.state_buffers import count_state_buffers
+from runtime.loading.state_buffers import StateMemory, state_memory
 from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.plan import planned_bytes
@@ -93,13 +92,13 @@ class Footprint:
     drafter: int
     largest_part: int
     activations: int
-    states: int
+    states: StateMemory
     slot: SlotMemory
 
     @property
     def without_kv(self) -> int:
         """Bytes at the worst moment, which is either while loading or in a step."""
-        return self.weights + self.drafter + self.states + max(self.largest_part, self.activations)
+        return self.weights + self.drafter + self.states.nbytes + max(self.largest_part, self.activations)
 
 
 def footprint(
@@ -132,7 +131,7 @@ def footprint(
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
         activations=STEP_ROWS * widths * dtype.itemsize + recurrent + logits + _capped_scores(options, config),
-        states=count_state_buffers(options, config, dtype) * state_bytes(config, dtype),
+        states=state_memory(options, config, dtype),
         slot=SlotMemory(config, dtype, drafter.per_token),
     )
 
