@@ -71,22 +71,9 @@ class StateBuffers:
         if (state is None) != (start == 0) or state in written:
             raise RuntimeError(f"rows from {start} on go on from state {state}, and write {written}")
 
-    def number(self, buffer: int | None) -> int:
-        """Return the number of a buffer; None stands for a sequence's beginning, of which the state is zeros."""
-        return self.count if buffer is None else buffer
-
     def read(self, layer: int, buffer: int | None) -> list[Tensor]:
         """Return the parts of a layer's state, which are views; those of a sequence's beginning for None."""
-        return [part[self.number(buffer)] for part in self._layers[layer]]
-
-    def gather(self, layer: int, buffers: Tensor) -> list[Tensor]:
-        """Return the parts of a layer's states, each `[buffers, ...]`, by the numbers of the buffers, `[buffers]`."""
-        return [part.index_select(0, buffers) for part in self._layers[layer]]
-
-    def scatter(self, layer: int, buffers: Tensor, *states: Tensor) -> None:
-        """Store what `gather` would return."""
-        for part, given in zip(self._layers[layer], states, strict=True):
-            part.index_copy_(0, buffers, given)
+        return [part[self.count if buffer is None else buffer] for part in self._layers[layer]]
 
     def write(self, layer: int, buffer: int, *state: Tensor) -> None:
         """Store the parts of a layer's state."""
@@ -99,7 +86,7 @@ class StateBuffers:
         What it is for a layer and for another, of the same kind, differs by as many bytes for all buffers.
         """
         part = self._layers[layer][0]
-        return part.data_ptr() + self.number(buffer) * part.stride(0) * part.itemsize
+        return part.data_ptr() + (self.count if buffer is None else buffer) * part.stride(0) * part.itemsize
 
     # --- transfers ----------------------------------------------------------------------------------------------------
 

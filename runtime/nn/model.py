@@ -14,7 +14,7 @@ import torch
 
 from runtime.devices.single_rows.staged import stage_single_rows
 from runtime.nn.layers.attention import step_mask
-from runtime.nn.layers.batch import Batch, OneRow
+from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
 from runtime.nn.layers.rope import query_scales, rope_tables
@@ -188,7 +188,6 @@ class Transformer:
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
-        one_row = OneRow.stage(segments, ranges, self.buffers, staging)
         staging.send(self._device, waits=drawn is None)
         batch = Batch(
             segments=list(segments),
@@ -205,7 +204,6 @@ class Transformer:
             query_scale=None if self._query_scales is None else self._query_scales[positions.tensor],
             masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
             buffers=self.buffers,
-            one_row=OneRow.of(one_row),
             single=singly.sent() if singly else None,
             sent=staging,
         )
@@ -225,9 +223,8 @@ class Transformer:
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         # Who is left has no more rows than before: a batch of single rows, which has no masks, stays one.
         singly = stage_single_rows(self.row_kernels, batch.segments, staging)
-        one_row = OneRow.stage(batch.segments, batch.ranges, self.buffers, staging)
         staging.send(self._device)
-        batch.single, batch.one_row = singly.sent() if singly else None, OneRow.of(one_row)
+        batch.single = singly.sent() if singly else None
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]

@@ -94,11 +94,6 @@ class Segment:
         """The sequence's length once these rows are committed."""
         return self.start + len(self.token_ids)
 
-    @property
-    def is_one_row(self) -> bool:
-        """Whether it has one row, behind which a state is wanted."""
-        return len(self.token_ids) == 1 == len(self.next_states)
-
     def piece(self, first: int, end: int, between: int) -> Segment:
         """Return some of its rows, as a layer computes them: they are asked for nothing behind it.
 

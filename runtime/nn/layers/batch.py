@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import torch
 
     from runtime.devices.single_rows.rows import SingleRows
     from runtime.kv.states import StateBuffers
     from runtime.sampling.batch import SamplingBatch
-    from runtime.sampling.staging import StagedTensor, StagingBuffer
+    from runtime.sampling.staging import StagingBuffer
     from runtime.step.prompt_rows.gather import PromptRows
     from runtime.step.step import Segment
 
@@ -29,38 +29,6 @@ def alone(part: torch.Tensor) -> torch.Tensor:
     return part
 
 
-@dataclass(frozen=True, slots=True)
-class OneRow:
-    """Segments of one row each, which recurrent layers compute together.
-
-    Attributes:
-        rows: `[segments]`, which they are.
-        read: `[segments]`, the buffer with the state before each.
-        written: `[segments]`, the buffer for the state behind each.
-    """
-
-    rows: torch.Tensor
-    read: torch.Tensor
-    written: torch.Tensor
-
-    @staticmethod
-    def stage(
-        segments: Sequence[Segment], ranges: Sequence[range], buffers: StateBuffers | None, staging: StagingBuffer
-    ) -> StagedTensor | None:
-        """Stage the numbers of those that there are; None for fewer than two, or where no layer is recurrent."""
-        if buffers is None:
-            return None
-        own = [(segment, rows.start) for segment, rows in zip(segments, ranges, strict=True) if segment.is_one_row]
-        read = [buffers.number(segment.state) for segment, _ in own]
-        written = [segment.next_states[0][1] for segment, _ in own]
-        return staging.ints([row for _, row in own], read, written) if len(own) > 1 else None
-
-    @classmethod
-    def of(cls, staged: StagedTensor | None) -> OneRow | None:
-        """Return what was staged, and sent."""
-        return None if staged is None else cls(*staged.tensor.view(3, -1))
-
-
 @dataclass(slots=True, kw_only=True)
 class LayerRows:
     """A step's rows, as a layer sees them: a row for each token of each segment, in order."""
@@ -73,7 +41,6 @@ class LayerRows:
     masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
     buffers: StateBuffers | None = None  # of recurrent layers
-    one_row: OneRow | None = None  # segments that these compute together
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
@@ -81,15 +48,6 @@ class LayerRows:
         """The states of recurrent layers, for such a layer."""
         assert self.buffers is not None, "a model with recurrent layers has buffers for their states"
         return self.buffers
-
-    @property
-    def several_rows(self) -> list[tuple[Segment, slice]]:
-        """The segments that recurrent layers compute one by one, and their rows."""
-        return [
-            (segment, slice(rows.start, rows.stop))
-            for segment, rows in zip(self.segments, self.ranges, strict=True)
-            if self.one_row is None or not segment.is_one_row
-        ]
 
     def part(self, places: slice) -> LayerRows:
         """Return some of the segments, which follow each other: what lies in their rows is the same memory."""

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from runtime.nn.layers.norm import RMSNorm
 from runtime.nn.matrices.linear import total_bytes
 from runtime.nn.recurrent.convolution import causal_conv
-from runtime.nn.recurrent.delta_rule import gated_delta_rule, gated_delta_step, l2norm
+from runtime.nn.recurrent.delta_rule import gated_delta_rule, l2norm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,18 +58,14 @@ class GatedDelta:
 
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Mix all rows, `[rows, hidden]` to the same, each with those of its sequence before it."""
-        own, states, ones = self._config, batch.states, batch.one_row
+        own, counts = self._config, [len(rows) for rows in batch.ranges]
         mixed, gate = self.input(x).tensor_split([own.channels], dim=-1)
-        convolved, seen = torch.empty_like(mixed), []
-        if ones is not None:
-            last, before = states.gather(self._index, ones.read)
-            out, seen_of_ones = self._convolve(mixed[ones.rows, None], last)
-            convolved.index_copy_(0, ones.rows, out[:, 0])
-        for segment, rows in batch.several_rows:
-            convolved[rows], history = self._convolve(mixed[rows], states.read(self._index, segment.state)[0])
-            seen.append(history)
+        convolved = [
+            self._convolve(rows, segment, batch.states)
+            for rows, segment in zip(mixed.split_with_sizes(counts), batch.segments, strict=True)
+        ]
         keys = own.key_heads * own.key_dim
-        query, key, value = F.silu(convolved).tensor_split([keys, 2 * keys], dim=-1)
+        query, key, value = F.silu(torch.cat([rows for rows, _ in convolved])).tensor_split([keys, 2 * keys], dim=-1)
         given = (
             l2norm(query.view(len(x), own.key_heads, -1)),
             l2norm(key.view(len(x), own.key_heads, -1)),
@@ -77,19 +73,18 @@ class GatedDelta:
             -self.log_rate.exp() * F.softplus(F.linear(x, self.rate).float() + self.rate_bias),
             F.linear(x, self.beta).float().sigmoid(),
         )
-        ruled = torch.empty_like(given[2])
-        if ones is not None:
-            query, key, value, decay, beta = (part[ones.rows] for part in given)
-            out, after = gated_delta_step(query, key, value, decay, beta, before)
-            states.scatter(self._index, ones.written, seen_of_ones[:, 1:], after)
-            ruled.index_copy_(0, ones.rows, out)
-        for (segment, rows), history in zip(batch.several_rows, seen, strict=True):
-            ruled[rows] = self._rule([part[rows] for part in given], segment, history, states)
-        gated = self.norm(ruled).float() * F.silu(gate.float().view(len(x), own.heads, -1))
+        by_segment = zip(*(part.split_with_sizes(counts) for part in given), strict=True)
+        ruled = [
+            self._rule(parts, segment, seen, batch.states)
+            for parts, segment, (_, seen) in zip(by_segment, batch.segments, convolved, strict=True)
+        ]
+        gated = self.norm(torch.cat(ruled)).float() * F.silu(gate.float().view(len(x), own.heads, -1))
         return self.output(gated.to(x.dtype).flatten(1))
 
-    def _convolve(self, rows: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        return causal_conv(rows, self.conv.squeeze(1), None, last)
+    def _convolve(self, rows: Tensor, segment: Segment, states: StateBuffers) -> tuple[Tensor, Tensor]:
+        """Convolve a segment's rows; returns them, and what was seen of them, as `causal_conv` does."""
+        before, _ = states.read(self._index, segment.state)
+        return causal_conv(rows, self.conv.squeeze(1), None, before)
 
     def _rule(self, parts: Sequence[Tensor], segment: Segment, seen: Tensor, states: StateBuffers) -> Tensor:
         """Run a segment's rows through the rule, and leave the states behind those after which they are wanted."""

@@ -115,13 +115,18 @@ class NativeConvolution:
     Args:
         conv: whose weights it uses.
         index: of the layer.
+
+    Raises:
+        NotInKernels: the kernels do not have what it is made of.
     """
 
     rope: int | None = None
     sees: object = None
 
     def __init__(self, conv: ShortConv, index: int) -> None:
-        channels, _, width = conv.weight.shape
+        channels, width = conv.weight.shape[0], conv.weight.shape[-1]
+        if channels % LANES:
+            raise NotInKernels("channels not in whole vectors")
         self.input, self.output = conv.input, conv.output
         self.index = index
         # What the description refers to: a row's own tap is the last.

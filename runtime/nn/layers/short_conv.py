@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.recurrent_config import ShortConvConfig
     from runtime.kv.cache import KVCache
+    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.source import WeightSource
+    from runtime.step.step import Segment
 
 
 class ShortConv:
@@ -44,19 +46,14 @@ class ShortConv:
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Mix all rows, `[rows, hidden]` to the same, each with the few of its sequence before it."""
         before, after, inner = self.input(x).chunk(3, dim=-1)
-        rows, states = before * inner, batch.states
-        mixed = torch.empty_like(rows)
-        if (ones := batch.one_row) is not None:
-            (last,) = states.gather(self._index, ones.read)
-            out, seen = self._convolve(rows[ones.rows, None], last)
-            states.scatter(self._index, ones.written, seen[:, 1:])
-            mixed.index_copy_(0, ones.rows, out[:, 0])
-        for segment, own in batch.several_rows:
-            (last,) = states.read(self._index, segment.state)
-            mixed[own], seen = self._convolve(rows[own], last)
-            for count, buffer in segment.next_states:
-                states.write(self._index, buffer, seen.narrow(0, count, self._past))
-        return self.output(mixed.mul_(after))
+        rows = (before * inner).split_with_sizes([len(own) for own in batch.ranges])
+        mixed = [self._mix(own, segment, batch.states) for own, segment in zip(rows, batch.segments, strict=True)]
+        return self.output(torch.cat(mixed).mul_(after))
 
-    def _convolve(self, rows: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        return causal_conv(rows, self.weight.squeeze(1), self.bias, last)
+    def _mix(self, rows: Tensor, segment: Segment, states: StateBuffers) -> Tensor:
+        """Convolve a segment's rows, and leave the states behind those after which they are wanted."""
+        (last,) = states.read(self._index, segment.state)
+        out, seen = causal_conv(rows, self.weight.squeeze(1), self.bias, last)
+        for count, buffer in segment.next_states:
+            states.write(self._index, buffer, seen.narrow(0, count, self._past))
+        return out

@@ -38,20 +38,6 @@ MUTANTS = (
         STACK,
     ),
     Mutant(
-        "a piece of a segment that goes on from the state before all of them",
-        "runtime/step/step.py",
-        "state=between if first else self.state",
-        "state=self.state",
-        ("tests/unit/runtime/nn/layers/test_native_layer_prompts.py",),
-    ),
-    Mutant(
-        "segments of one row that write the states which they read",
-        "runtime/nn/layers/batch.py",
-        "read, written) if len(own) > 1",
-        "read, read) if len(own) > 1",
-        ("tests/unit/runtime/nn/test_model_states.py",),
-    ),
-    Mutant(
         "ends of layers that ran in one call, without its beginning",
         "runtime/step/step.py",
         "[began + seconds for seconds in ended]",

@@ -9,10 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-import torch
 
 from runtime.checkpoint.open import open_checkpoint
-from runtime.kv.states import state_bytes
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn.ahead_model import AheadModel
@@ -120,19 +118,7 @@ async def test_steps_of_a_burst_take_turns_with_three_buffers(subject: Subject, 
 
 
 def test_kernels_compute_the_layers_that_they_can(subject: Subject) -> None:
-    checkpoint = open_checkpoint(subject.folder)
-    memory = 129 * state_bytes(checkpoint.config, torch.float32)
-    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32", state_memory=memory)
-    loaded = load_model(options, checkpoint)
-    assert loaded.native_layers < loaded.num_layers  # of such small sizes
+    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32")
+    loaded = load_model(options, open_checkpoint(subject.folder), state_buffers=129)
+    assert loaded.native_layers < loaded.num_layers
     assert generate(loaded, [Running(0, PROMPT, chunk=7)], TOKENS)[0] == subject.solo
-
-
-def test_segments_of_one_row_are_computed_together(model: Transformer) -> None:
-    """Beside others and after a cancel, too, they are what each is by itself."""
-    prompts = [random_tokens(length, below=256, seed=length) for length in (3, 9, 30, 5)]
-    alone = [generate(model, [Running(slot, prompt)], TOKENS)[0] for slot, prompt in enumerate(prompts)]
-    running = [Running(slot, prompt, chunk=1 + 8 * (slot == 2)) for slot, prompt in enumerate(prompts)]
-    segments = [one.next_segment() for one in running]
-    run(model, segments, {1: [segments[0]]})
-    assert generate(model, running, TOKENS) == alone
