@@ -54,6 +54,13 @@ if TYPE_CHECKING:
     from runtime.step.executor import Executor
 
 
+def _check_states(model: ServedModel, config: EngineConfig, cache: PrefixCache) -> None:
+    if model.state_buffers:
+        least = least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or 0)
+        assert model.state_buffers >= least, f"{model.state_buffers} buffers for states, and {least} are needed"
+        assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
+
+
 def client_disconnect() -> CancelReason:
     """Return what a cancel from outside a request means, unless the opener knows better."""
     return CancelReason.DISCONNECT
@@ -73,10 +80,7 @@ class Engine:
     ) -> None:
         self.model = model
         self.config = config
-        if model.state_buffers:
-            least = least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or 0)
-            assert model.state_buffers >= least, f"{model.state_buffers} buffers for states, and {least} are needed"
-            assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
+        _check_states(model, config, cache)
         table = SlotTable(
             config.slots,
             model.context_length,

@@ -23,6 +23,7 @@ IN = {
     "live/clients/test_ollama_client.py": "quick",
     "live/commands/test_completion.py": "quick",
     "live/embeddings": "quick",
+    "live/hybrid/test_retry_goes_on.py": "quick",
     "live/infill": "quick",
     "live/kv/test_in_slots.py": "quick",
     "live/process/test_failed_starts.py": "quick",

@@ -15,13 +15,13 @@ from actors.core.places.in_view import SlotsInView
 from actors.core.places.record import SlotRecord
 from actors.core.places.state_pool import StatePool
 from actors.core.places.states import States
-from actors.core.slot_views import NO_STATES, NOT_RESTORED
+from actors.core.slot_views import NOT_RESTORED
 from runtime.common.ownership import TaskOwner
 from runtime.kv.arena import Arena
 from runtime.kv.token_chain import TokenChain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from actors.core.slot_views import GenerationKey, Provenance, Resident, Session, SlotView
     from runtime.kv.blocks import BlockKey
@@ -73,7 +73,7 @@ class SlotTable(SlotsInView):
         super().__init__(records, slots, context, drafts_from_states=drafts_from_states)
         assert not retained_extents or rings is None, "what is in rings cannot be exchanged"
         self.extents = Extents(arena, records, slots, self._changing)
-        self.states = None if pool is None else States(pool, records, lambda: self.grants)
+        self.states = None if pool is None else States(pool, records, self._changing, lambda: self.grants)
         self._in_flight: frozenset[int] = frozenset()
         self._told: HeldBlocks | None = None
 
@@ -169,24 +169,15 @@ class SlotTable(SlotsInView):
         if self.rings is not None:
             record.least = max(record.least, self.rings.least_length(end))
 
-    def commit(
-        self,
-        slot: SlotView,
-        token_ids: Sequence[int],
-        states: Mapping[int, int] = NO_STATES,
-        *,
-        passing: bool = False,
-    ) -> None:
+    def commit(self, slot: SlotView, token_ids: Sequence[int]) -> None:
         """Record that the KV of `token_ids`, which follow the slot's tokens, was computed there and is finite.
 
-        What it was computed after is no longer on trial.  `states` and `passing` are as for `SlotRecord.put_states`.
+        What it was computed after is no longer on trial.
         """
         record = self._changing(slot)
         record.tokens.extend(token_ids)
         record.trial.clear()
         record.staged = 0
-        if states:
-            record.put_states(states, passing=passing)
         self._tell(record)
 
     def stage(self, slot: SlotView, end: int, source: Provenance) -> None:
@@ -220,7 +211,7 @@ class SlotTable(SlotsInView):
         record.stand_on(source)
         record.least, record.staged = least, 0
         if source.states:
-            record.put_states(source.states)
+            record.put_states(source.states, passing=False)
         self._tell(record)
 
     def trim(self, slot: SlotView, length: int) -> None:

@@ -56,16 +56,17 @@ class _Blocks:
 
     @classmethod
     def of(cls, kv: KVCache) -> _Blocks:
-        layers, parts, heads, dim = kv.row_shape
+        pieces, *rest, dim = kv.row_shape
+        full = pieces if kv.rings is None else kv.full_pieces
         windows = () if kv.rings is None else kv.rings.windows
         ringed = tuple(layer for layer, window in enumerate(windows) if window is not None)
         nbytes = BLOCK_TOKENS * kv.bytes_per_token
         return cls(
-            whole=(layers, parts, heads, BLOCK_TOKENS, dim),
-            part=(layers - len(ringed), parts, heads, BLOCK_TOKENS, dim) if ringed else None,
+            whole=(pieces, *rest, BLOCK_TOKENS, dim),
+            part=(full, *rest, BLOCK_TOKENS, dim) if ringed else None,
             ringed=ringed,
             nbytes=nbytes,
-            ring_bytes=nbytes // layers * len(ringed),
+            ring_bytes=nbytes // pieces * (pieces - full),
         )
 
     def root(

@@ -204,6 +204,8 @@ class PrefixCache:
         The last tokens are not kept where the layers with rings have lost some of them: a few rows are computed again.
         """
         self.owner.check()
+        if not self.tiers.keep_anything:
+            return ()
         tokens, missing = resident.tokens, self._missing(resident, 0)
         keys, complete, tail = list(tokens.keys), len(tokens.keys), None
         rest = tokens[complete * BLOCK_TOKENS :]

@@ -10,7 +10,6 @@ import outcome
 from actors.core.commands import Chunk
 from actors.core.events import Committed, HandedBack, Invalidated, Submitted
 from actors.core.life import State
-from actors.core.slot_views import NO_STATES
 from actors.scheduling.step_planner import Planned
 from runtime.common.units import counted
 from runtime.errors import StepFailed
@@ -128,8 +127,10 @@ class Settlement:
             *segment.token_ids[: len(segment.token_ids) - drafted],
             *(token.token_id for token in result.tokens[:-1]),
         ]
-        states = segment.states_after(len(rows), goes_on=goes_on) if segment.next_states else NO_STATES
-        self._table.commit(slot, rows, states, passing=planned.work.phase is not State.PREFILL)
+        self._table.commit(slot, rows)
+        if (states := self._table.states) is not None:
+            left = segment.states_after(len(rows), goes_on=goes_on)
+            states.commit(slot, left, passing=planned.work.phase is not State.PREFILL)
         self._table.end_round(slot, segment.start)
         planned.record.ledger.note_committed(segment.start, len(rows), drafted, accepted)
         self._cache.salvaged.forget(slot.tokens, segment.start, segment.start + len(rows))

@@ -125,7 +125,8 @@ class Preemption:
             return False
         if not is_at_rest(record, self._table.draft_start(slot)) or self._table.extents.is_relocating(slot):
             return False
-        return self._cache.can_set_aside(record.length)
+        # What has states is in no tier: it stays while there is room, and what others have got is computed again.
+        return self._table.states is not None or self._cache.can_set_aside(record.length)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

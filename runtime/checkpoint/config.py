@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.activations import read_activation
 from runtime.checkpoint.families.latent import parse_latent, rotated_dim
 from runtime.checkpoint.families.layer_kinds import layer_types, windows
+from runtime.checkpoint.families.layer_shapes import read_shape
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
 from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number
+from runtime.checkpoint.layer_shape import LayerShape
 from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
@@ -67,6 +70,11 @@ class ModelConfig:
         bos_token_id: the token that begins a text, if there is one.
         dtype: the checkpoint's, by torch's name; None where the file does not say.
         latent: of latent attention; None where keys and values are stored themselves.
+        layer_shapes: sizes of each layer, which `num_kv_heads`, `head_dim` and `intermediate_size` are those of the
+            narrowest of; none where all are alike.
+        layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
+        layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
+        layer_input_vocab: rows of the embedding that these come from.
         ranks: how many of these shares make up the model; 1 where this is the whole.
     """
 
@@ -99,7 +107,21 @@ class ModelConfig:
     dtype: str | None
     latent: LatentConfig | None = None
     qk_norm_rotated: bool = False
+    layer_shapes: tuple[LayerShape, ...] = ()
+    layer_scalars: bool = False
+    layer_input_size: int = 0
+    layer_input_vocab: int = 0
     ranks: int = 1
+
+    def shape(self, layer: int) -> LayerShape:
+        """Return the sizes of one layer."""
+        if self.layer_shapes:
+            return self.layer_shapes[layer]
+        return LayerShape(self.num_kv_heads, self.head_dim, self.intermediate_size)
+
+    def group(self, layer: int) -> int:
+        """Return how many query heads of a layer share a KV head."""
+        return self.num_heads // self.shape(layer).num_kv_heads
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -122,24 +144,45 @@ class ModelConfig:
         return tuple(None if layer is None else layer.state for layer in self.recurrent)
 
     @property
-    def kv_layers(self) -> tuple[int, ...]:
-        """The layers that store keys and values: all but the recurrent ones."""
-        return tuple(index for index, layer in enumerate(self.recurrent) if layer is None)
-
-    @property
     def is_hybrid(self) -> bool:
         """Return whether any layer is recurrent."""
         return any(layer is not None for layer in self.recurrent)
 
-    @property
-    def kv_shape(self) -> tuple[int, int, int]:
-        """Shape of what a layer of `kv_layers` stores for a token: `(parts, heads, numbers of a head)`.
+    def layer_kv_shape(self, layer: int) -> tuple[int, int, int]:
+        """Return the shape of what a layer reads of a token: `(parts, heads, numbers of a head)`.
 
         The parts are keys and values, or the one row of latent attention, which all heads share.
         """
         if self.latent is not None:
             return (1, 1, self.latent.stored_dim)
-        return (2, self.num_kv_heads, self.head_dim)
+        shape = self.shape(layer)
+        return (2, shape.num_kv_heads, shape.head_dim)
+
+    @property
+    def kv_shape(self) -> tuple[int, int, int]:
+        """Shape of a piece of a token's KV: a layer's where these are alike, else the largest that fits into all."""
+        shapes = [self.layer_kv_shape(layer) for layer in range(len(self.layer_shapes) or 1)]
+        dim = gcd(*(dim for *_, dim in shapes))
+        return (shapes[0][0], gcd(*(heads * (own // dim) for _, heads, own in shapes)), dim)
+
+    @property
+    def kv_layers(self) -> tuple[int, ...]:
+        """The layers that store keys and values of their own."""
+        return tuple(layer for layer, pieces in enumerate(self.kv_pieces) if pieces)
+
+    @property
+    def kv_pieces(self) -> tuple[int, ...]:
+        """For each layer, how many pieces of `kv_shape` it stores for a token.
+
+        None where it is recurrent, or reads another's KV.
+        """
+        piece = prod(self.kv_shape)
+        return tuple(
+            0
+            if recurrent is not None or self.shape(layer).kv_layer is not None
+            else prod(self.layer_kv_shape(layer)) // piece
+            for layer, recurrent in enumerate(self.recurrent)
+        )
 
 
 def check_context(config: ModelConfig, context: int | None) -> None:
@@ -155,22 +198,21 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         CheckpointError: it asks for what cede does not compute.
     """
     architecture = _architecture(config)
-    text = _text_config(FAMILIES[architecture], config)
-    family = _text_family(FAMILIES[architecture], text)
-    settings = {**DEFAULTS, **family.defaults, **config, **text}
-    settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
-    _refuse_unsupported(settings)
-
+    family, settings = _text_model(FAMILIES[architecture], config)
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
     num_layers = _num_layers(settings)
     context_length = integer(settings, "max_position_embeddings")
-    head_dim = rotated_dim(settings) if family.latent else _head_dim(settings, hidden_size, num_heads)
     types = layer_types(family, settings, num_layers)
-    ropes = read_ropes(family, settings, types, head_dim, context_length)
+    shape = read_shape({**settings, "head_dim": rotated_dim(settings)} if family.latent else settings)
+    shapes = family.layer_shapes(settings, types)
+    dims = dict.fromkeys(types, shape.head_dim)
+    dims |= {kind: own.head_dim for kind, own in zip(types, shapes, strict=False)}
+    ropes = read_ropes(family, settings, types, dims, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
-    head_dim = head_dim if latent is None else latent.query_dim
-    if num_heads * head_dim > MAX_INTEGER:
-        raise invalid("num_attention_heads", num_heads, f"makes heads of {head_dim} too wide for any model")
+    input_size, input_vocab = family.layer_inputs(settings)
+    head_dim = shape.head_dim if latent is None else latent.query_dim
+    if num_heads * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
+        raise invalid("num_attention_heads", num_heads, f"makes heads of {widest} too wide for any model")
     return ModelConfig(
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
@@ -178,7 +220,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         intermediate_size=family.mlp_size(settings),
         num_layers=num_layers,
         num_heads=num_heads,
-        num_kv_heads=_num_kv_heads(settings, num_heads),
+        num_kv_heads=shape.num_kv_heads,
         head_dim=head_dim,
         context_length=max([context_length, *(stretched_context(rope) for rope in ropes if rope is not None)]),
         norms=family.norms,
@@ -201,6 +243,10 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         dtype=_dtype(settings),
         latent=latent,
         qk_norm_rotated=family.qk_norm_rotated,
+        layer_shapes=shapes,
+        layer_scalars=family.layer_scalars,
+        layer_input_size=input_size,
+        layer_input_vocab=input_vocab,
     )
 
 
@@ -218,6 +264,16 @@ def _architecture(config: Settings) -> str:
     if model_type is not None and model_type != FAMILIES[architecture].model_type:
         raise invalid("model_type", model_type, f"does not go with the architecture {architecture}")
     return architecture
+
+
+def _text_model(whole: Family, config: Settings) -> tuple[Family, Settings]:
+    """Return the family of the text model, and its settings by the names and with the defaults that it has."""
+    text = _text_config(whole, config)
+    family = _text_family(whole, text)
+    settings = {**DEFAULTS, **family.defaults, **config, **text}
+    settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
+    _refuse_unsupported(settings)
+    return family, settings
 
 
 def _text_config(family: Family, config: Settings) -> Settings:
@@ -245,8 +301,9 @@ def _text_family(family: Family, text: Settings) -> Family:
 def _refuse_unsupported(settings: Settings) -> None:
     if settings.get("is_causal") is False:  # embedding models are published under these architectures too
         raise invalid("is_causal", False, "is not supported: attention here is causal")
-    if settings.get("use_bidirectional_attention"):
-        raise invalid("use_bidirectional_attention", True, "is not supported: attention here is causal")
+    bidirectional = settings.get("use_bidirectional_attention")
+    if bidirectional and bidirectional != "vision":  # this is of the tokens of an image, which there are none of here
+        raise invalid("use_bidirectional_attention", bidirectional, "is not supported: attention here is causal")
 
 
 # --- parts --------------------------------------------------------------------------------------------------------
@@ -257,27 +314,6 @@ def _num_layers(settings: Settings) -> int:
     if num_layers > MAX_LAYERS:
         raise invalid("num_hidden_layers", num_layers, f"is more than {MAX_LAYERS}, which no model has")
     return num_layers
-
-
-def _head_dim(settings: Settings, hidden_size: int, num_heads: int) -> int:
-    if settings["head_dim"] is None:
-        if hidden_size % num_heads:
-            raise invalid("hidden_size", hidden_size, f"is not a multiple of the {num_heads} attention heads")
-        head_dim = hidden_size // num_heads
-    else:
-        head_dim = integer(settings, "head_dim")
-    if head_dim % 2:
-        raise invalid("head_dim", head_dim, "is odd, so it cannot be rotated in pairs")
-    return head_dim
-
-
-def _num_kv_heads(settings: Settings, num_heads: int) -> int:
-    if settings["num_key_value_heads"] is None:
-        return num_heads
-    num_kv_heads = integer(settings, "num_key_value_heads")
-    if num_heads % num_kv_heads:
-        raise invalid("num_key_value_heads", num_kv_heads, f"does not divide the {num_heads} attention heads")
-    return num_kv_heads
 
 
 def _eos_token_ids(settings: Settings, generation: Settings) -> tuple[int, ...]:

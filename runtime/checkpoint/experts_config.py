@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Gating = Literal["softmax", "sigmoid"]
+Gating = Literal["softmax", "corrected_softmax", "sigmoid"]
 
 # In all layers: more than twice what any published model has.  What a file says of each expert takes memory before any
 # weight is looked at.
@@ -14,7 +14,7 @@ MAX_EXPERTS = 2**16
 
 @dataclass(frozen=True, slots=True)
 class ExpertsConfig:
-    """A mixture of experts, which takes the place of a layer's MLP (Shazeer et al., arXiv 1701.06538).
+    """A mixture of experts, in the place of a layer's MLP or beside it (Shazeer et al., arXiv 1701.06538).
 
     Attributes:
         count: experts of the layer.
@@ -29,6 +29,9 @@ class ExpertsConfig:
         scaling: multiplies a row's weights.
         least_sum: is added to the sum that weights are divided by, where they are sigmoids.
         shared_size: the inner width of an MLP that all rows go through beside their experts; 0 for none.
+        router_eps: what is added to the mean square of rows, which the router normalises, with factors of their numbers
+            and of the experts in the file (Gemma 4); None where it takes them as they are.
+        beside_mlp: whether the layer has its MLP, too, and reads and adds either by norms of its own.
         shared_gate: whether a gate says for each row how much of that MLP is added.
     """
 
@@ -44,8 +47,10 @@ class ExpertsConfig:
     scaling: float = 1.0
     least_sum: float = 1e-20
     shared_size: int = 0
+    router_eps: float | None = None
+    beside_mlp: bool = False
     shared_gate: bool = False
 
 
-# What each layer has in the place of its MLP; None is the MLP itself.
+# What each layer has in the place of its MLP, or beside it; None is the MLP alone.
 Experts = tuple[ExpertsConfig | None, ...]

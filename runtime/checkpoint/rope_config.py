@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-RopeKind = Literal["default", "linear", "llama3", "yarn", "longrope", "ntk_alpha"]
+RopeKind = Literal["default", "linear", "llama3", "yarn", "longrope", "ntk_alpha", "proportional"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class RopeConfig:
         truncate: whether the ends of the ramp are rounded to whole dimensions.
         short_factor: LongRoPE's, for each pair, where a slot holds no more than the original context.
         long_factor: likewise, where it holds more.
+        rotated_pairs: of proportional ropes, how many pairs turn, the first ones; the others stay as they are.
         attention_factor: YaRN's and LongRoPE's; multiplies both tables, and so every attention logit by its square.
     """
 
@@ -45,6 +46,7 @@ class RopeConfig:
     truncate: bool = True
     short_factor: tuple[float, ...] = ()
     long_factor: tuple[float, ...] = ()
+    rotated_pairs: int = 0
     attention_factor: float = 1.0
 
     def uses_long_factors(self, length: int) -> bool:

@@ -38,7 +38,7 @@ class Block:
     key: BlockKey
     parent: BlockKey
     token_ids: tuple[int, ...]
-    data: torch.Tensor  # [layers, parts, kv_heads, BLOCK_TOKENS, dim], CPU, contiguous, the model's dtype
+    data: torch.Tensor  # [pieces, parts, kv_heads, BLOCK_TOKENS, dim], CPU, contiguous, the model's dtype
     whole: bool = True
     private: bool = False
 

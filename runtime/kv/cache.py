@@ -6,6 +6,9 @@ place, as a view.  A layer with a ring (`runtime.kv.rings`) has instead what its
 slots, kv_heads, capacity, dim]`.  `ModelConfig.kv_shape` says what the parts are.  A recurrent layer has no positions
 (`runtime.kv.states`), and no part in what is moved.
 
+Layers may differ in heads and sizes, and a layer may have the tensor of an earlier one, whose KV it reads.  Outside of
+the slots KV has one form for all: pieces of one shape, of which each layer that has KV has one or several.
+
 Neither lengths nor origins are here: where a sequence lies, and what of it is valid, is for the slot manager to say
 (DESIGN.md, section 3), with each call.  Rows beyond a committed length do not exist, whatever a dropped segment wrote
 there.
@@ -33,7 +36,7 @@ TOLERANCE, TOLERANCE_EXPONENT = 4, 0.75
 
 def kv_bytes_per_token(config: ModelConfig, dtype: torch.dtype) -> int:
     """Return the bytes of keys and values that one token takes over all layers."""
-    return len(config.kv_layers) * math.prod(config.kv_shape) * dtype.itemsize
+    return sum(config.kv_pieces) * math.prod(config.kv_shape) * dtype.itemsize
 
 
 def kv_bytes(
@@ -47,10 +50,11 @@ def kv_bytes(
 ) -> int:
     """Return the bytes that a `KVCache` of these sizes takes, with rings of that slack."""
     rings = plan_rings(config.window, context, slack)
-    capacities = [None if rings is None else rings.capacity(layer) for layer in config.kv_layers]
+    capacities = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
     shared = slots * context if positions is None else positions
-    rows = sum(shared if capacity is None else slots * capacity for capacity in capacities)
-    return rows * math.prod(config.kv_shape) * dtype.itemsize
+    rows = [shared if capacity is None else slots * capacity for capacity in capacities]
+    pieces = sum(own * pieces for own, pieces in zip(rows, config.kv_pieces, strict=True))
+    return pieces * math.prod(config.kv_shape) * dtype.itemsize
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -98,15 +102,17 @@ class KVCache:
         self.rings = rings
         self._written = [0] * slots  # rows of each that rings were given; see `note_rows`
         self._ring = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
-        parts, kv_heads, dim = config.kv_shape
-        arena = (parts, kv_heads, self.positions, dim)
-        shapes = [arena if ring is None else (parts, slots, kv_heads, ring, dim) for ring in self._ring]
-        self._stored = config.kv_layers
-        for layer in set(range(config.num_layers)).difference(self._stored):
-            shapes[layer] = (parts, kv_heads, 0, dim)
-        # Not zeroed: rows are written before they are read, and pages that no sequence reached are never touched.
-        self._layers = [torch.empty(shape, device=device, dtype=dtype) for shape in shapes]
-        self._row_shape = (len(self._stored), parts, kv_heads, dim)
+        self._layers: list[torch.Tensor] = []
+        for layer, ring in enumerate(self._ring):
+            if (source := config.shape(layer).kv_layer) is not None:
+                self._layers.append(self._layers[source])
+                continue
+            parts, kv_heads, dim = config.layer_kv_shape(layer)
+            positions = self.positions if config.kv_pieces[layer] else 0
+            places = (kv_heads, positions, dim) if ring is None else (slots, kv_heads, ring, dim)
+            self._layers.append(torch.empty(parts, *places, device=device, dtype=dtype))
+        self._pieces = config.kv_pieces
+        self._piece_shape = config.kv_shape
         self._lie = [_Lie.of(layer, ring) for layer, ring in zip(self._layers, self._ring, strict=True)]
         # Views, [parts, kv_heads, capacity, dim] for each slot; none in the layers of the arena.
         self._rings = [
@@ -187,7 +193,7 @@ class KVCache:
     # --- transfers --------------------------------------------------------------------------------------------------
 
     def save(self, slot: int, start: int, end: int, *, windows: bool = True, origin: int = 0) -> torch.Tensor:
-        """Return a copy in host memory, `[layers, parts, kv_heads, end - start, dim]`, of the layers that store KV.
+        """Return a copy in host memory, `[pieces, parts, kv_heads, end - start, dim]`: each layer's, in order.
 
         Args:
             slot: of the rows.
@@ -197,20 +203,21 @@ class KVCache:
             origin: of the sequence.
         """
         layers = self._layers_of(windows=windows)
-        _, parts, kv_heads, dim = self._row_shape
-        shape = (len(layers), parts, kv_heads, end - start, dim)
+        parts, kv_heads, dim = self._piece_shape
+        shape = (sum(self._pieces_of(layers)), parts, kv_heads, end - start, dim)
         saved = torch.empty(shape, dtype=self.dtype)
-        for place, layer in enumerate(layers):
-            saved[place].copy_(self._rows(layer, slot, start, end, origin))
+        for layer, place in zip(layers, saved.split_with_sizes(self._pieces_of(layers)), strict=True):
+            place.copy_(_in_pieces(self._rows(layer, slot, start, end, origin), kv_heads, dim))
         return saved
 
     def load(self, slot: int, start: int, data: torch.Tensor, *, windows: bool = True, origin: int = 0) -> None:
         """Write what `save` gave to the positions from `start`; to rings if `windows`, and if it has their rows."""
-        given = self._layers_of(windows=data.shape[0] == len(self._stored))
-        for place, layer in enumerate(given):
+        is_whole = data.shape[0] == sum(self._pieces)
+        layers = self._layers_of(windows=is_whole)
+        for layer, pieces in zip(layers, data.split_with_sizes(self._pieces_of(layers)), strict=True):
             if windows or self._ring[layer] is None:
-                self.write(layer, slot, start, data[place], origin)
-        if windows and len(given) == len(self._stored):
+                self.write(layer, slot, start, _from_pieces(pieces, self._lie[layer].dim), origin)
+        if windows and is_whole:
             self._written[slot] = start + data.shape[3]
 
     def copy(
@@ -252,20 +259,24 @@ class KVCache:
             arena.narrow(2, target, rows).copy_(arena.narrow(2, source, rows))
 
     def _layers_of(self, *, windows: bool) -> list[int]:
-        """Return the layers that store KV, in order, all of them or those without a ring."""
-        return [layer for layer in self._stored if windows or self._ring[layer] is None]
+        """Return the layers that have KV of their own, in order, all of them or those without a ring."""
+        return [layer for layer, ring in enumerate(self._ring) if self._pieces[layer] and (windows or ring is None)]
+
+    def _pieces_of(self, layers: list[int]) -> list[int]:
+        """Return how many pieces each of these layers has of a token."""
+        return [self._pieces[layer] for layer in layers]
 
     # --- sizes ------------------------------------------------------------------------------------------------------
 
     @property
     def row_shape(self) -> tuple[int, int, int, int]:
-        """The shape of one token's KV: `(layers that store it, parts, kv_heads, dim)`."""
-        return self._row_shape
+        """The shape of one token's KV: `(pieces, parts, kv_heads, dim)`; a piece is a layer where these are alike."""
+        return (sum(self._pieces), *self._piece_shape)
 
     @property
-    def full_layers(self) -> int:
-        """Return how many layers keep all positions."""
-        return len(self._layers_of(windows=False))
+    def full_pieces(self) -> int:
+        """Return how many of a token's pieces are of layers that keep all positions."""
+        return sum(self._pieces_of(self._layers_of(windows=False)))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -280,12 +291,12 @@ class KVCache:
     @property
     def bytes_per_position(self) -> int:
         """Bytes of one position of the arena, over the layers that keep all positions."""
-        return self.bytes_per_token * self.full_layers // self.row_shape[0]
+        return self.bytes_per_token * self.full_pieces // self.row_shape[0]
 
     @property
     def nbytes(self) -> int:
         """Bytes allocated in all."""
-        return sum(layer.nbytes for layer in self._layers)
+        return sum(self._layers[layer].nbytes for layer in self._layers_of(windows=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +309,7 @@ class _Lie:
         slot: positions from one ring to the next.
         last_part: bytes from a position's first part to its last.
         head: numbers from one KV head to the next.
+        dim: numbers of a head.
     """
 
     ring: int | None
@@ -305,6 +317,7 @@ class _Lie:
     slot: int
     last_part: int
     head: int
+    dim: int
 
     @staticmethod
     def of(layer: torch.Tensor, ring: int | None) -> _Lie:
@@ -315,7 +328,25 @@ class _Lie:
             slot=0 if ring is None else layer.stride(1) // row,
             last_part=(layer.shape[0] - 1) * layer.stride(0) * layer.itemsize,
             head=head,
+            dim=layer.shape[-1],
         )
+
+
+def _in_pieces(rows: torch.Tensor, kv_heads: int, dim: int) -> torch.Tensor:
+    """Return a layer's rows, `[parts, heads, rows, numbers]`, as `[pieces, parts, kv_heads, rows, dim]`.
+
+    Where a head is longer than a piece's, its numbers are those of several, one after the other.
+    """
+    parts, heads, count, numbers = rows.shape
+    split = rows.view(parts, heads, count, numbers // dim, dim).movedim(3, 2)
+    return split.reshape(parts, -1, kv_heads, count, dim).transpose(0, 1)
+
+
+def _from_pieces(pieces: torch.Tensor, numbers: int) -> torch.Tensor:
+    """Return what `_in_pieces` was given, with heads of so many numbers."""
+    _, parts, _, count, dim = pieces.shape
+    split = pieces.transpose(0, 1).reshape(parts, -1, numbers // dim, count, dim)
+    return split.movedim(2, 3).reshape(parts, -1, count, numbers)
 
 
 def _arcs(start: int, end: int, ring: int) -> Iterator[tuple[int, int, int]]:

@@ -71,14 +71,13 @@ class StateBuffers:
         if (state is None) != (start == 0) or state in written:
             raise RuntimeError(f"rows from {start} on go on from state {state}, and write {written}")
 
-    def read(self, layer: int, buffer: int | None) -> list[Tensor]:
-        """Return the parts of a layer's state, which are views; those of a sequence's beginning for None."""
-        return [part[self.count if buffer is None else buffer] for part in self._layers[layer]]
+    def part(self, layer: int, index: int) -> Tensor:
+        """Return one part of a layer's states, `[buffers, …]`."""
+        return self._layers[layer][index]
 
-    def write(self, layer: int, buffer: int, *state: Tensor) -> None:
-        """Store the parts of a layer's state."""
-        for part, given in zip(self._layers[layer], state, strict=True):
-            part[buffer].copy_(given)
+    def number(self, state: int | None) -> int:
+        """Return where a state lies in `part`; None is that of a sequence's beginning, which nobody may write."""
+        return self.count if state is None else state
 
     def address(self, layer: int, buffer: int | None) -> int:
         """Return the address of the first part of a layer's state, for kernels.

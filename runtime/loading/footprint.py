@@ -115,10 +115,14 @@ def footprint(
     `kernels` will help on a CPU; None for none.
     """
     shapes = weight_shapes(config)
-    heads = ((1 + config.output_gate) * config.num_heads + 2 * config.num_kv_heads) * config.head_dim
-    widths = heads + _mlp_width(config) + 4 * config.hidden_size
+    sizes = [config.shape(layer) for layer in range(config.num_layers)]
+    queries = (1 + config.output_gate) * config.num_heads
+    heads = max((queries + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
+    inputs = config.num_layers * config.layer_input_size  # numbers that the layers are given of a token
+    widths = heads + _mlp_width(config) + 4 * config.hidden_size + 3 * inputs
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
-    largest = max(outputs * inputs for outputs, inputs in [*shapes.matrices, (config.vocab_size, config.hidden_size)])
+    embedded = max(config.vocab_size * config.hidden_size, config.layer_input_vocab * inputs)
+    largest = max(embedded, *(outputs * columns for outputs, columns in shapes.matrices))
     return Footprint(
         weights=planned_bytes(config, options.quantize, device, dtype, tensors, kernels).total(),
         drafter=drafter.weights,
@@ -143,7 +147,7 @@ def _mlp_width(config: ModelConfig) -> int:
     There it is in the batch once for each of its experts: entering, leaving, ranked, and weighted in float32.  All rows
     of a step may meet in one expert.
     """
-    widths = [3 * config.intermediate_size]
+    widths = [3 * config.shape(layer).intermediate_size for layer in range(config.num_layers)]
     widths += [3 * one.intermediate_size + 5 * one.per_row * config.hidden_size for one in config.experts if one]
     return max(widths)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -93,6 +94,20 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
         pooling=options.pooling.pooling(checkpoint.pooling()),
     )
     return served, checkpoint
+
+
+def as_loaded(described: ServedModel, model: Transformer) -> ServedModel:
+    """Return what is known of a model once it is loaded: what its KV and its buffers have room for."""
+    kv, states = model.kv, model.buffers
+    return replace(
+        described,
+        context_length=kv.context,
+        rings=kv.rings,
+        positions=kv.positions,
+        position_bytes=kv.bytes_per_position,
+        state_buffers=0 if states is None else states.count,
+        state_bytes=0 if states is None else states.bytes_per_buffer,
+    )
 
 
 def _end_tokens(config: ModelConfig, tokenizer: Tokenizer) -> tuple[int, ...]:

@@ -53,6 +53,10 @@ class DraftModel(Transformer):
         """Embed the tokens, `[rows]` to `[rows, hidden]`."""
         return super().embed(token_ids.clamp(max=self.config.vocab_size - 1), places)
 
+    def embed_for_layers(self, token_ids: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor | None:
+        """Likewise, as `Transformer.embed_for_layers`."""
+        return super().embed_for_layers(token_ids.clamp(max=self.config.vocab_size - 1), embedded)
+
     def compute_logits(self, states: torch.Tensor) -> torch.Tensor:
         """Return the logits of the target's vocabulary, float32 `[rows, vocab]`."""
         logits = super().compute_logits(states)[:, : self._vocab_size]

@@ -17,6 +17,7 @@ from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
+from runtime.nn.layers.recurrent import StateRows
 from runtime.nn.layers.rope import query_scales, rope_tables
 from runtime.nn.matrices.native import native_head
 from runtime.nn.native_draws import NativeDraws
@@ -97,7 +98,7 @@ class HiddenStates:
 class Transformer:
     """Weights, KV and rope tables of one model on one device.
 
-    A drafter is a subclass that overrides `embed`, `store_states` or `compute_logits`.
+    A drafter is a subclass that overrides `embed`, `embed_for_layers`, `store_states` or `compute_logits`.
 
     Args:
         config: the model's.
@@ -142,6 +143,7 @@ class Transformer:
         self._query_scales = None if scale is None else query_scales(scale, kv.context, self._device, self._dtype)
         # Rounded as transformers rounds it: Gemma was trained with the square root of its size in bfloat16.
         self._embedding_scale = torch.tensor(config.scales.embedding, dtype=self._dtype).item()
+        self._mask_kinds = {(window, config.group(layer)) for layer, window in enumerate(config.window)}
         self._layers: Sequence[AnyLayer] = weights.layers
         self._head: Linear | NativeLinear = weights.lm_head
         self._draws = None if kernels is None else NativeDraws(kernels)
@@ -188,11 +190,14 @@ class Transformer:
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
+        states = self._stage_states(segments, ranges, staging)
         staging.send(self._device, waits=drawn is None)
+        hidden = self.embed(token_ids.tensor, places.tensor)
         batch = Batch(
             segments=list(segments),
             ranges=ranges,
-            hidden=self.embed(token_ids.tensor, places.tensor),
+            hidden=hidden,
+            layer_inputs=self.embed_for_layers(token_ids.tensor, hidden),
             places=places.tensor,
             positions=positions.tensor,
             sampled_rows=sampled_rows.tensor,
@@ -202,8 +207,9 @@ class Transformer:
                 (cos[positions.tensor].unsqueeze(1), sin[positions.tensor].unsqueeze(1)) for cos, sin in self._ropes
             ],
             query_scale=None if self._query_scales is None else self._query_scales[positions.tensor],
-            masks={} if singly else {window: self.build_mask(segments, window) for window in set(self.config.window)},
+            masks={} if singly else {kind: self.build_mask(segments, *kind) for kind in self._mask_kinds},
             buffers=self.buffers,
+            states=states,
             single=singly.sent() if singly else None,
             sent=staging,
         )
@@ -223,13 +229,22 @@ class Transformer:
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         # Who is left has no more rows than before: a batch of single rows, which has no masks, stays one.
         singly = stage_single_rows(self.row_kernels, batch.segments, staging)
+        batch.states = self._stage_states(batch.segments, batch.ranges, staging)
         staging.send(self._device)
         batch.single = singly.sent() if singly else None
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
         batch.hidden, batch.places, batch.positions = batch.hidden[rows], batch.places[rows], batch.positions[rows]
+        if batch.layer_inputs is not None:
+            batch.layer_inputs = batch.layer_inputs[rows]
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
         batch.query_scale = None if batch.query_scale is None else batch.query_scale[rows]
         batch.recorded = 0  # the rows lie elsewhere now
+
+    def _stage_states(
+        self, segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer
+    ) -> StateRows | None:
+        """Stage which states the segments go on from; None where no layer is recurrent."""
+        return None if self.buffers is None else StateRows.stage(self.buffers, segments, ranges, staging)
 
     def run_layer(self, batch: Batch, index: int) -> int:
         """Encode one layer; returns how many layers the device has not finished."""
@@ -278,7 +293,7 @@ class Transformer:
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-        """Move KV; returns what a `Save` copied, `[layers, parts, kv_heads, tokens, dim]` in host memory."""
+        """Move KV; returns what a `Save` copied, `[pieces, parts, kv_heads, tokens, dim]` in host memory."""
         match transfer:
             case Save(slot, start, end, windows, origin):
                 return self.kv.save(slot, start, end, windows=windows, origin=origin)
@@ -301,6 +316,16 @@ class Transformer:
         embedded = self.weights.embedding(token_ids)
         return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)
 
+    def embed_for_layers(self, token_ids: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor | None:
+        """Return what each layer is given of the tokens, `[rows, layers, size]`; None where that is nothing.
+
+        Args:
+            token_ids: `[rows]`.
+            embedded: what goes into the first layer, `[rows, hidden]`.
+        """
+        inputs = self.weights.layer_inputs
+        return None if inputs is None else inputs(token_ids, embedded)
+
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:
         """Store what a drafter goes on from; `states` is `[rows, hidden]`, after the final norm."""
         if self.states is not None:
@@ -310,9 +335,8 @@ class Transformer:
         """Return the logits of the tokens after rows of `states`, float32 `[rows, vocab]`."""
         return _scaled_logits(self._head(states).float(), self.config.scales)
 
-    def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
-        """Build the step's mask for layers with this window, as `step_mask` does."""
-        group = self.config.num_heads // self.config.num_kv_heads
+    def build_mask(self, segments: Sequence[Segment], window: int | None, group: int) -> torch.Tensor | None:
+        """Build the step's mask for layers with this window and so many query heads of a KV head, as `step_mask`."""
         return step_mask(segments, window, group, self._device, self._dtype)
 
 

@@ -180,9 +180,9 @@ class RandomSource(WeightSource):
         self._generator = torch.Generator(device=self.device).manual_seed(seed)
 
     def tensor(self, name: str, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-        """Return ones for a norm, and else random numbers."""
+        """Return ones for a norm or a factor, and else random numbers."""
         place = self._noted_tensor(self._empty(*shape, dtype=dtype))
-        return place.fill_(1.0) if name.endswith("norm.weight") else self._fill(place)
+        return place.fill_(1.0) if name.endswith(("norm.weight", "scalar")) else self._fill(place)
 
     def embedding(self, name: str, vocab: int, hidden: int) -> Embedding:
         """Return random numbers."""

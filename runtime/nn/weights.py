@@ -12,6 +12,7 @@ from runtime.checkpoint.mtp_layout import DEEPSEEK, published_modules
 from runtime.devices.parallel.share import WHOLE, share_config
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
+from runtime.nn.layers.layer_inputs import LayerInputs
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.nn.matrices.linear import Linear
@@ -43,6 +44,7 @@ class Weights:
         layers: from the first to the last.
         final_norm: of the last layer's states.
         lm_head: hidden to vocab.
+        layer_inputs: of the model whose layers are given something of each token; else None.
         nbytes_by_form: bytes of memory by the form of the weights: `bfloat16`, `int8`, `int4 by 32`.
     """
 
@@ -50,6 +52,7 @@ class Weights:
     layers: tuple[DecoderLayer, ...]
     final_norm: Norm
     lm_head: Linear
+    layer_inputs: LayerInputs | None = None
     nbytes_by_form: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -58,7 +61,9 @@ class Weights:
         embedding = self.embedding
         shared = isinstance(embedding, PlainEmbedding) and self.lm_head.shares(embedding.weight)
         head = 0 if shared else self.lm_head.nbytes
-        return self.embedding.nbytes + self.final_norm.nbytes + head + sum(layer.nbytes for layer in self.layers)
+        inputs = 0 if self.layer_inputs is None else self.layer_inputs.nbytes
+        layers = sum(layer.nbytes for layer in self.layers)
+        return self.embedding.nbytes + inputs + layers + self.final_norm.nbytes + head
 
 
 def load_weights(
@@ -115,6 +120,7 @@ def build_weights(source: WeightSource, config: ModelConfig, *, head: bool = Tru
     """Take the weights of a decoder from `source`, one part after the other; without a `head`, that has no matrix."""
     hidden, vocab = config.hidden_size, config.vocab_size
     embedding = source.embedding(_EMBEDDING, vocab, hidden)
+    inputs = LayerInputs(source.under("model"), config) if config.layer_input_size else None
     layers = tuple(
         DecoderLayer(source.under(f"model.layers.{index}"), config, index) for index in range(config.num_layers)
     )
@@ -125,7 +131,7 @@ def build_weights(source: WeightSource, config: ModelConfig, *, head: bool = Tru
         lm_head = source.tied_head(_EMBEDDING, embedding, vocab, hidden)
     else:
         lm_head = source.linear({_LM_HEAD: vocab}, hidden, head=True)
-    return Weights(embedding, layers, final_norm, lm_head, MappingProxyType(source.nbytes_by_form))
+    return Weights(embedding, layers, final_norm, lm_head, inputs, MappingProxyType(source.nbytes_by_form))
 
 
 def random_weights(

@@ -259,7 +259,7 @@ class StepModel(Protocol[BatchT]):
         """Move KV, between steps.
 
         Returns:
-            What a `Save` copied, `[layers, parts, kv_heads, tokens, dim]` in host memory; None for other transfers.
+            What a `Save` copied, `[pieces, parts, kv_heads, tokens, dim]` in host memory; None for other transfers.
         """
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 KVData: TypeAlias = "torch.Tensor"
-"""`[layers, parts, kv_heads, tokens, dim]`, in host memory; of all layers, or of those without a ring."""
+"""`[pieces, parts, kv_heads, tokens, dim]`, in host memory; of all layers, or of those without a ring."""
 
 
 @dataclass(frozen=True, slots=True)

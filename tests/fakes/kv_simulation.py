@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 import trio
@@ -110,11 +110,11 @@ class KVSimulation(Simulation):
         watch.isolated = engine.config.isolate_owners
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    async def watched(self) -> AsyncIterator[Self]:
         """Look at the engine, as a listener that is told of blocks as well."""
         async with super().watched():
             with self.watch.published.listening():
-                yield
+                yield self
 
     @property
     def cache(self) -> PrefixCache:
@@ -243,6 +243,7 @@ def _cache(
     )
 
 
+READ_SECONDS = 0.002
 DEFAULTS: dict[str, Any] = {"chunk_tokens": 32, "burst_seconds": None}
 
 
@@ -260,7 +261,6 @@ async def open_kv_simulation(
     piece: int = 2,
     step_seconds: Callable[[int], float] = lambda rows: 0.004 + 0.0001 * rows,
     block_seconds: float = 0.003,
-    read_seconds: float = 0.002,
     speculate: Proposer = Proposer.OFF,
     accuracy: float = 0.8,
     vocabulary: int = VOCABULARY,
@@ -282,10 +282,9 @@ async def open_kv_simulation(
         disk: from `open_settled_disk`.
         truth: of the servers before, if blocks of theirs are still there.
         hold_seconds: as in `CacheConfig`.
-        audit_share: as in `CacheConfig`.
+        audit_share: likewise.
         piece: blocks moved at a time.
-        block_seconds: how long it takes to move a block.
-        read_seconds: how long it takes to read one from disk.
+        block_seconds: how long it takes to move a block; to read one from disk takes `READ_SECONDS`.
         step_seconds: as for `open_simulation`, and so are the next four.
         speculate: who drafts.
         accuracy: of the drafter.
@@ -294,26 +293,18 @@ async def open_kv_simulation(
         chaos: faults by step and layer, shutdowns and the like; those of the disk are up to `disk`.
         lies: are told about blocks that are kept.
         rings: of a model with a windowed layer, as `windowed` makes them.
-        state_buffers: of a model with a recurrent layer; 0 for one without.
+        state_buffers: of one with a recurrent layer.
         positions: of the arena; None for as many as all slots have at their longest.
         config: for `EngineConfig`, before `DEFAULTS`.
     """
-    faults, truth, sizes = Faults(), truth or Truth(), {"slots": slots, "context": context, "num_layers": layers}
-    model = KVModel(
-        faults,
-        **sizes,
-        vocabulary=vocabulary,
-        rings=rings,
-        state_buffers=state_buffers,
-        positions=positions,
-        lies=lies,
-    )
-    drafter = open_drafter(model, speculate, accuracy)
-    watch = KVWatch(model, lambda rows: step_seconds(rows) / layers, chaos, truth, block_seconds, drafter)
-    served = serve_stand_in(context, end_ids, rings, faults, state_buffers=state_buffers, positions=positions)
+    faults, truth = Faults(), truth or Truth()
+    kept: dict[str, Any] = {"rings": rings, "state_buffers": state_buffers, "positions": positions}
+    model = KVModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, lies=lies, **kept)
+    seconds = (lambda rows: step_seconds(rows) / layers), chaos, truth, block_seconds
+    watch = KVWatch(model, *seconds, open_drafter(model, speculate, accuracy))
+    served = serve_stand_in(context, end_ids, faults, **kept)
     settings = EngineConfig(slots, speculate=speculate, **(DEFAULTS | config))
-    with reads_in_virtual_time(read_seconds, disk), _cache(ram, disk, rings, piece, hold_seconds, audit_share) as cache:
+    with reads_in_virtual_time(READ_SECONDS, disk), _cache(ram, disk, rings, piece, hold_seconds, audit_share) as cache:
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
-            simulation = KVSimulation(engine, model, watch, faults, truth)
-            async with simulation.watched():
+            async with KVSimulation(engine, model, watch, faults, truth).watched() as simulation:
                 yield simulation

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
@@ -183,11 +183,11 @@ class Simulation:
         return ended
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    async def watched(self) -> AsyncIterator[Self]:
         """Look at the engine, and let the plan's faults happen to it; at the end, all must have been given back."""
         with self.engine.observed_by(*self.watch.look_at(self.engine.manager)):
             async with open_chaos(self.engine, self.watch.chaos, jump=self.watch.device.jump):
-                yield
+                yield self
             await self.engine.wait_all_ended()
             self.check_idle()
 
@@ -225,9 +225,10 @@ class Simulation:
 def serve_stand_in(
     context: int,
     end_ids: tuple[int, ...],
-    rings: Rings | None,
     faults: Faults,
     chat: Chat | None = None,
+    *,
+    rings: Rings | None = None,
     state_buffers: int = 0,
     positions: int | None = None,
 ) -> FaultyServed:
@@ -296,7 +297,7 @@ async def open_simulation(
     model = FaultyModel(faults, slots=slots, context=context, num_layers=layers, vocabulary=vocabulary, rings=rings)
     drafter = open_drafter(model, speculate, accuracy)
     watch = Watch(model, lambda rows: step_seconds(rows) / layers, chaos, drafter=drafter)
-    served = serve_stand_in(context, end_ids, rings, faults, chat)
+    served = serve_stand_in(context, end_ids, faults, chat, rings=rings)
     grammars = StandInGrammars(faults) if compiler is None else InlineGrammars(compiler)
     settings = EngineConfig(
         **{"slots": slots, "chunk_tokens": 8, "speculate": speculate, "burst_seconds": None, **config}

@@ -107,7 +107,7 @@ async def open_application(keys: KeyRing | None = None, limits: Limits | None = 
     The clock has to jump by itself.
     """
     chat = served_model().chat
-    compiler = compiler_of(serve_stand_in(CONTEXT, (), None, Faults()))
+    compiler = compiler_of(serve_stand_in(CONTEXT, (), Faults()))
     async with (
         open_simulation(slots=2, context=CONTEXT, layers=1, queue=64, chat=chat, compiler=compiler) as simulation,
         open_state(simulation.engine, StateOptions()) as state,

@@ -19,6 +19,8 @@ from transformers import (
     GraniteMoeForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    Mistral4Config,
+    Mistral4ForCausalLM,
     MistralConfig,
     MistralForCausalLM,
     MixtralConfig,
@@ -37,6 +39,7 @@ from transformers import (
 
 from tests.models.families.dense import DENSE_FAMILIES
 from tests.models.families.hybrid import HYBRID_FAMILIES
+from tests.models.families.sparse import SPARSE_FAMILIES
 from tests.models.families.writing import write_checkpoint
 
 if TYPE_CHECKING:
@@ -80,6 +83,7 @@ _qwen3_moe = partial(
 _smollm3 = partial(write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config)
 _deepseek2 = partial(write_checkpoint, model_class=DeepseekV2ForCausalLM, config_class=DeepseekV2Config)
 _deepseek3 = partial(write_checkpoint, model_class=DeepseekV3ForCausalLM, config_class=DeepseekV3Config)
+_mistral4 = partial(write_checkpoint, model_class=Mistral4ForCausalLM, config_class=Mistral4Config)
 
 _LLAMA3_ROPE = {
     "rope_type": "llama3",
@@ -167,6 +171,15 @@ FAMILIES: dict[str, Callable[..., None]] = {
         rope_interleave=False,
         rope_parameters=LATENT_YARN_ROPE,
     ),
+    "mistral4": partial(
+        _mistral4,
+        seed=54,
+        **_LATENT,
+        q_lora_rank=32,
+        num_experts_per_tok=3,
+        rope_parameters={**_YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 0.6, "llama_4_scaling_beta": 0.5},
+    ),
     **DENSE_FAMILIES,
     **HYBRID_FAMILIES,
+    **SPARSE_FAMILIES,
 }

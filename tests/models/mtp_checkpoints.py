@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, DeepseekV3Config, Qwen2Config
+from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 from transformers.modeling_layers import MtpLayer
-from transformers.models.deepseek_v3.modeling_deepseek_v3 import (
-    DeepseekV3DecoderLayer,
-    DeepseekV3RMSNorm,
-    DeepseekV3RotaryEmbedding,
-)
 from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer, Qwen2RMSNorm, Qwen2RotaryEmbedding
 
 from bench.training.models import MtpModule as DeepseekModule
@@ -48,13 +43,13 @@ class MimoModule(Qwen2DecoderLayer):  # type: ignore[misc]
         return normed
 
 
-class Deepseek3Module(MtpLayer):  # type: ignore[misc]
-    """DeepSeek-V3's module as transformers has it: a layer with experts, whatever the target's first ones are."""
+class FurtherLayer(MtpLayer):  # type: ignore[misc]
+    """DeepSeek-V3's module as transformers has it: a layer as the target's last one is."""
 
-    def __init__(self, config: DeepseekV3Config) -> None:
-        own = config.get_mtp_config()
-        super().__init__(own, DeepseekV3DecoderLayer, DeepseekV3RMSNorm, 0)
-        self.rotary = DeepseekV3RotaryEmbedding(own)
+    def __init__(self, target: PreTrainedModel) -> None:
+        own = target.config.get_mtp_config()
+        super().__init__(own, type(target.model.layers[-1]), type(target.model.norm), 0)
+        self.rotary = type(target.model.rotary_emb)(own)
 
     def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
         """hidden, embedded  # [batch, rows, width] -> [batch, rows, width]."""
@@ -106,7 +101,7 @@ class Reference:
 def write_deepseek(folder: Path) -> Reference:
     """Qwen3 with the module in `mtp.safetensors`, as the embedded model."""
     FAMILIES["qwen3"](folder)
-    reference = _reference(folder, DeepseekModule, raw=False)
+    reference = _reference(folder, lambda target: DeepseekModule(target.config), raw=False)
     assert isinstance(reference.module, DeepseekModule)
     save_file(_contiguous(reference.module.checkpoint()), folder / "mtp.safetensors")
     return reference
@@ -118,7 +113,7 @@ def write_mimo(folder: Path, *, modules: int = 1) -> Reference:
     config = json.loads((folder / "config.json").read_text())
     plain = {"use_sliding_window": False, "layer_types": None}
     (folder / "config.json").write_text(json.dumps(config | plain))
-    reference = _reference(folder, MimoModule, raw=True)
+    reference = _reference(folder, lambda target: MimoModule(target.config), raw=True)
     tensors = load_file(folder / "model.safetensors")
     for index in range(modules):
         module = reference.module.state_dict()
@@ -131,8 +126,22 @@ def write_mimo(folder: Path, *, modules: int = 1) -> Reference:
 
 def write_deepseek3(folder: Path) -> Reference:
     """DeepSeek-V3, whose module is numbered on behind the target's layers, with what it repeats of the target."""
-    FAMILIES["deepseek3"](folder)
-    reference = _reference(folder, Deepseek3Module, raw=False)
+    return _write_further_layer(folder, "deepseek3")
+
+
+def write_glm4_moe(folder: Path) -> Reference:
+    """GLM-4.5 likewise."""
+    return _write_further_layer(folder, "glm4-moe-qk-norm")
+
+
+def write_glm4_moe_lite(folder: Path) -> Reference:
+    """GLM-4.7-Flash likewise; its configuration class says nothing of the module."""
+    return _write_further_layer(folder, "glm4-moe-lite", num_mtp_layers=1, mtp_mlp_layer_types=["sparse"])
+
+
+def _write_further_layer(folder: Path, family: str, **settings: Any) -> Reference:  # noqa: ANN401
+    FAMILIES[family](folder, **settings)
+    reference = _reference(folder, FurtherLayer, raw=False)
     tensors = load_file(folder / "model.safetensors")
     prefix = f"model.layers.{reference.target.config.num_hidden_layers}."
     for name, tensor in reference.module.state_dict().items():
@@ -146,7 +155,7 @@ def write_deepseek3(folder: Path) -> Reference:
 
 def _reference(folder: Path, module: Callable[[Any], nn.Module], *, raw: bool) -> Reference:
     target = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    reference = Reference(target, module(target.config), raw)
+    reference = Reference(target, module(target), raw)
     spread_weights(reference.module, seed=99)
     return reference
 

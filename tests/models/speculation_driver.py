@@ -55,9 +55,8 @@ def open_pair(
 
 def poison(model: Transformer) -> None:
     """Fill KV and states with NaN."""
-    for layer in range(model.kv.row_shape[0]):
-        for rows in model.kv.read(layer, 0, 0, model.kv.positions):
-            rows.fill_(torch.nan)
+    for layer in range(model.num_layers):
+        model.kv.layer(layer)[0].fill_(torch.nan)
     if model.states is not None:
         model.states.write(torch.arange(model.kv.positions), torch.tensor(torch.nan, dtype=model.kv.dtype))
 

@@ -53,11 +53,8 @@ def open_transformer(
     config = open_checkpoint(folder).config
     rings = plan_rings(config.window, context, slack)
     kv = KVCache(config, slots=slots, context=context, device=CPU, dtype=dtype, rings=rings)
-    parts, heads, dim = config.kv_shape
-    poison = torch.full((parts, heads, context, dim), torch.nan, dtype=dtype)
-    for layer in config.kv_layers:
-        for slot in range(slots):
-            kv.write(layer, slot, 0, poison, slot * context)
+    for layer in range(config.num_layers):
+        kv.layer(layer)[0].fill_(torch.nan)
     weights = load_weights(
         open_checkpoint(folder),
         device=CPU,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants import bursts, grammars, manager, observers, slots, steps
 from tests.mutants.actors import planner, preemption, spare_time
 from tests.mutants.cluster import control, knowledge, requests
-from tests.mutants.kv import arena, blocks, published, rings
+from tests.mutants.kv import arena, blocks, published, rings, states
 from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, turns, weights
 from tests.mutants.web import calls, command_line, connections, detached, ends, memory, stored, transport
 
@@ -17,6 +17,7 @@ MUTANTS = (
     *blocks.MUTANTS,
     *arena.MUTANTS,
     *rings.MUTANTS,
+    *states.MUTANTS,
     *published.MUTANTS,
     *steps.MUTANTS,
     *bursts.MUTANTS,

@@ -120,7 +120,7 @@ class SlotRecord:
         if self.draft_length <= self.draft_first:
             self.draft_first = self.draft_length = 0
 
-    def put_states(self, states: Mapping[int, int], *, passing: bool = False) -> None:
+    def put_states(self, states: Mapping[int, int], *, passing: bool) -> None:
         """Name the buffers in which there is a state now, by the length of the sequence; not those of before.
 
         What is `passing` stays until the next step, since an output may have ended before the last of it.

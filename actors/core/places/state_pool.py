@@ -29,8 +29,12 @@ def least_buffers(slots: int, drafts: int) -> int:
 
 
 def most_drafts(buffers: int, slots: int) -> int:
-    """Return how many drafts each of so many sequences may verify at a time, with so many buffers."""
-    return buffers // slots - 2
+    """Return how many drafts each of so many sequences may verify at a time, with so many buffers.
+
+    That leaves three in four of the buffers that are there for snapshots.
+    """
+    least = least_buffers(1, 0)
+    return least - 2 + (buffers // slots - least) // 4
 
 
 class StatePool:

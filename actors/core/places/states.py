@@ -7,13 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from runtime.kv.blocks import BLOCK_TOKENS
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from actors.core.places.record import SlotRecord
     from actors.core.places.state_pool import StatePool
+    from actors.core.slot_views import SlotView
     from runtime.step.step import Segment
 
 
@@ -29,12 +28,20 @@ class States:
     Args:
         pool: of the buffers.
         records: of the slots, and then of the retained extents.
+        changing: returns a slot's record if it may be changed now, and raises if not.
         grants: returns how many slots were granted so far.
     """
 
-    def __init__(self, pool: StatePool, records: Sequence[SlotRecord], grants: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        pool: StatePool,
+        records: Sequence[SlotRecord],
+        changing: Callable[[SlotView], SlotRecord],
+        grants: Callable[[], int],
+    ) -> None:
         self._pool = pool
         self._records = records
+        self._changing = changing
         self._grants = grants
         self._lent = 0
 
@@ -51,7 +58,7 @@ class States:
             spares: buffers besides, for what may follow in a burst.
             now: on Trio's clock.
         """
-        record = self._records[segment.slot]
+        record = self._changing(self._records[segment.slot])
         record.pass_on()
         wanted = len(ends) + spares
         while self._pool.num_free < self._lent + wanted:
@@ -64,6 +71,10 @@ class States:
             next_states=tuple(zip(sorted(ends), buffers, strict=False)),
             spare_states=tuple(buffers[len(ends) :]),
         )
+
+    def commit(self, slot: SlotView, states: Mapping[int, int], *, passing: bool) -> None:
+        """Name what a step has left, by the length of the sequence; see `SlotRecord.put_states`."""
+        self._changing(slot).put_states(states, passing=passing)
 
     def _give_up(self, now: float) -> None:
         """Drop the name of the snapshot whose loss costs least: the tokens that somebody may have to compute again.
@@ -114,4 +125,4 @@ def expected_loss(lengths: Sequence[int], length: int) -> float:
     if length == end:
         return length - before
     following = lengths[place + 1]
-    return (length - before) * math.log1p((following - length) / (end - following + BLOCK_TOKENS))
+    return (length - before) * math.log1p((following - length) / (end - following + 1))

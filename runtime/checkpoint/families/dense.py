@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.checkpoint.families.family import Family
-from runtime.checkpoint.families.layer_kinds import all_sliding, full_at_intervals, sliding_rotate
+from runtime.checkpoint.families.layer_kinds import (
+    all_sliding,
+    full_at_intervals,
+    sliding_rotate,
+    sliding_rotate_if_any,
+)
 from runtime.checkpoint.families.layout import deinterleave, renamed, split_gate_up, split_qkv
 from runtime.checkpoint.families.norms import COHERE, GLM4, OLMO2
 from runtime.checkpoint.families.scales import cohere_scales, granite_scales
@@ -124,6 +129,23 @@ DENSE_FAMILIES: dict[str, Family] = {
             "head_dim": 128,
             "attention_bias": True,
             "attention_out_bias": False,
+            "bos_token_id": 0,
+            "eos_token_id": 2,
+        },
+    ),
+    "Exaone4ForCausalLM": Family(
+        "exaone4",
+        qk_norm="shared",
+        norms=OLMO2,
+        layer_types=full_at_intervals,
+        reads_layer_types=True,
+        rotary=sliding_rotate_if_any,
+        defaults={
+            "num_key_value_heads": 32,
+            "rms_norm_eps": 1e-5,
+            "use_sliding_window": True,
+            "sliding_window": 4096,
+            "sliding_window_pattern": 4,
             "bos_token_id": 0,
             "eos_token_id": 2,
         },

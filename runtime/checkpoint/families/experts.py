@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
 
 # Transformers knows one number by two names, and its own files and the published ones do not agree on which.
-_COUNT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts")
+_COUNT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 
 
 def no_experts(settings: Settings, num_layers: int) -> Experts:
@@ -33,6 +33,12 @@ def olmoe_experts(settings: Settings, num_layers: int) -> Experts:
         raise invalid("clip_qkv", settings["clip_qkv"], "is not supported")
     normalised = boolean(settings, "norm_topk_prob")
     return tuple(one and replace(one, normalised=normalised) for one in mixtral_experts(settings, num_layers))
+
+
+def granite_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Granite: those of Mixtral, and the width of an MLP for all rows beside the experts."""
+    shared = integer(settings, "shared_intermediate_size", minimum=0)
+    return tuple(one and replace(one, shared_size=shared) for one in mixtral_experts(settings, num_layers))
 
 
 def qwen_experts(settings: Settings, num_layers: int) -> Experts:
@@ -71,12 +77,30 @@ def lfm2_experts(settings: Settings, num_layers: int) -> Experts:
     return (*no_experts(settings, plain), *(experts,) * (num_layers - plain))
 
 
+def granite_hybrid_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Granite's hybrids: those of Mixtral, and an MLP for all rows beside the experts, if any."""
+    if settings["num_local_experts"] == 0:
+        return no_experts(settings, num_layers)
+    size = integer(settings, "shared_intermediate_size")
+    return tuple(one and replace(one, shared_size=size) for one in mixtral_experts(settings, num_layers))
+
+
 def gpt_oss_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of gpt-oss: experts with biases and a clamped SwiGLU in every layer."""
     count, per_row = _counts(settings)
     clamped = number(settings, "swiglu_alpha"), number(settings, "swiglu_limit")
     width = integer(settings, "intermediate_size")
     return (ExpertsConfig(count, per_row, width, bias=True, clamped=clamped),) * num_layers
+
+
+def gemma4_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Gemma 4: where `enable_moe_block` says so, experts beside the MLP of every layer."""
+    if not boolean(settings, "enable_moe_block"):
+        return no_experts(settings, num_layers)
+    integer(settings, "num_experts")
+    count, per_row = _counts({**settings, "num_experts_per_tok": integer(settings, "top_k_experts")})
+    width, eps = integer(settings, "moe_intermediate_size"), number(settings, "rms_norm_eps")
+    return (ExpertsConfig(count, per_row, width, router_eps=eps, beside_mlp=True),) * num_layers
 
 
 def deepseek2_experts(settings: Settings, num_layers: int) -> Experts:
@@ -93,18 +117,58 @@ def deepseek2_experts(settings: Settings, num_layers: int) -> Experts:
 
 def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of DeepSeek-V3: sigmoids with a correction, in groups (arXiv 2412.19437, section 2.1.2)."""
-    for key, known in (("scoring_func", "sigmoid"), ("topk_method", "noaux_tc")):
-        if settings[key] not in (None, known):
-            raise invalid(key, settings[key], f"is not supported, only {known!r} is in this family")
+    _refuse_others(settings, scoring_func="sigmoid", topk_method="noaux_tc")
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
 
 
+def mistral4_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Mistral 4: those of DeepSeek, without groups."""
+    if settings["n_group"] not in (None, 1):
+        raise invalid("n_group", settings["n_group"], "is not supported in this family, only 1 is")
+    return _deepseek_experts(settings, num_layers, "softmax", grouped=False)
+
+
+def minimax_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of MiniMax M2: sigmoids with a correction in every layer."""
+    _refuse_others(
+        settings,
+        scoring_func="sigmoid",
+        use_routing_bias=True,
+        shared_intermediate_size=0,
+        qk_norm_type="per_layer",
+        attn_type_list=[1] * num_layers,  # MiniMax-Text-01 has linear attention, too
+    )
+    count, per_row = _counts(settings)
+    return (ExpertsConfig(count, per_row, integer(settings, "intermediate_size"), "sigmoid"),) * num_layers
+
+
+def ernie_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Ernie 4.5: shares with a correction, in every so many layers of a range, counted from 1."""
+    _refuse_others(settings, use_bias=False, moe_norm_min=1e-12)
+    count, per_row = _counts(settings, "moe_k")
+    width = integer(settings, "moe_intermediate_size")
+    shared = width * integer(settings, "moe_num_shared_experts", minimum=0)
+    experts = ExpertsConfig(count, per_row, width, "corrected_softmax", shared_size=shared)
+    first, last = integer(settings, "moe_layer_start_index", minimum=0), num_layers - 1
+    if settings["moe_layer_end_index"] != -1:
+        last = integer(settings, "moe_layer_end_index", minimum=0)
+    step = integer(settings, "moe_layer_interval")
+    return tuple(experts if first <= layer <= last and (layer + 1) % step == 0 else None for layer in range(num_layers))
+
+
+def _refuse_others(settings: Settings, **known: object) -> None:
+    """Raise CheckpointError where a key is there whose value is not the one that its family has."""
+    for key, value in known.items():
+        if settings.get(key) not in (None, value):
+            raise invalid(key, settings[key], f"is not supported, only {value!r} is in this family")
+
+
 def _deepseek_experts(settings: Settings, num_layers: int, gating: Gating, *, grouped: bool) -> Experts:
-    """Read what both have in common: plain layers first, then experts, and beside these an MLP for all rows."""
+    """Read what both have in common: plain layers first, and experts, with an MLP for all rows beside them."""
     if integer(settings, "moe_layer_freq") != 1:
         raise invalid("moe_layer_freq", settings["moe_layer_freq"], "is not supported, only 1 is")
-    plain = min(num_layers, integer(settings, "first_k_dense_replace", minimum=0))
-    if plain == num_layers:
+    sparse = _sparse_layers(settings, num_layers)
+    if not any(sparse):
         return no_experts(settings, num_layers)
     count, per_row = _counts(settings)
     groups = integer(settings, "n_group") if grouped else 1
@@ -129,10 +193,21 @@ def _deepseek_experts(settings: Settings, num_layers: int, gating: Gating, *, gr
         scaling=number(settings, "routed_scaling_factor"),
         shared_size=width * integer(settings, "n_shared_experts", minimum=0),
     )
-    return (*no_experts(settings, plain), *(experts,) * (num_layers - plain))
+    return tuple(experts if has_experts else None for has_experts in sparse)
 
 
-def _counts(settings: Settings) -> tuple[int, int]:
+def _sparse_layers(settings: Settings, num_layers: int) -> list[bool]:
+    """Return whether each layer has experts: by a list where there is one, else in all layers behind the first few."""
+    kinds = settings.get("mlp_layer_types")
+    if kinds is None:
+        plain = integer(settings, "first_k_dense_replace", minimum=0)
+        return [layer >= plain for layer in range(num_layers)]
+    if not isinstance(kinds, list) or len(kinds) != num_layers or any(one not in ("dense", "sparse") for one in kinds):
+        raise invalid("mlp_layer_types", kinds, f"is not dense or sparse for each of {num_layers} layers")
+    return [kind == "sparse" for kind in kinds]
+
+
+def _counts(settings: Settings, per_row_key: str = "num_experts_per_tok") -> tuple[int, int]:
     """Return how many experts a layer has, and how many a row goes through."""
     found = {integer(settings, key) for key in _COUNT_KEYS if settings.get(key) is not None}
     if len(found) > 1:
@@ -140,7 +215,7 @@ def _counts(settings: Settings) -> tuple[int, int]:
     count = found.pop() if found else integer(settings, "default_num_experts")
     if count * integer(settings, "num_hidden_layers") > MAX_EXPERTS:
         raise invalid("num_experts", count, f"makes more than {MAX_EXPERTS} in all layers, which no model has")
-    per_row = integer(settings, "num_experts_per_tok")
+    per_row = integer(settings, per_row_key)
     if per_row > count:
-        raise invalid("num_experts_per_tok", per_row, f"is more than the {count} experts of a layer")
+        raise invalid(per_row_key, per_row, f"is more than the {count} experts of a layer")
     return count, per_row

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
+from runtime.checkpoint.families.layer_shapes import all_alike, no_layer_inputs
 from runtime.checkpoint.families.norms import LLAMA, Norms
 from runtime.checkpoint.families.scales import llama_scales
 from runtime.checkpoint.families.sizes import plain_mlp
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.families.norms import QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.layer_shape import LayerShape
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.recurrent_config import RecurrentConfig
     from runtime.checkpoint.rope_config import RopeKind
@@ -50,10 +52,14 @@ class Family:
         recurrent: the kinds of recurrent layers that stand in the place of attention, by their names in the key
             `layer_types`; each is read from the settings.
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
+        layer_shapes: tells the sizes of each layer, from settings and the layers' types; none where all are alike.
+        layer_scalars: each layer multiplies the hidden states that it leaves with a number.
+        layer_inputs: tells how many numbers each layer is given of a token besides the hidden states, and of how many
+            tokens, from the settings.
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
             None where all layers share one.
-        partial_rotary: the key `partial_rotary_factor` may leave the last numbers of each head as they are.
+        partial_rotary: the keys `partial_rotary_factor` and `rotary_dim` may leave the last numbers of a head alone.
         latent: attention is over a latent, as the keys of DeepSeek's files say (`families.latent`).
         rope_names: other names of rope types in the family's files.
         sinks: whether each query head has a score for attending to nothing.
@@ -84,6 +90,9 @@ class Family:
     layer_types: Callable[[Settings, int], list[str]] = all_full
     recurrent: Mapping[str, Callable[[Settings], RecurrentConfig]] = field(default_factory=dict)
     reads_layer_types: bool = False
+    layer_shapes: Callable[[Settings, list[str]], tuple[LayerShape, ...]] = all_alike
+    layer_scalars: bool = False
+    layer_inputs: Callable[[Settings], tuple[int, int]] = no_layer_inputs
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
     local_theta: str | None = None
     partial_rotary: bool = False

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime.checkpoint.families.experts import gemma4_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import full_at_intervals
-from runtime.checkpoint.families.layout import text_part
-from runtime.checkpoint.families.norms import GEMMA, GEMMA_AROUND
-from runtime.checkpoint.families.scales import gemma2_scales, gemma3_scales, gemma_scales
+from runtime.checkpoint.families.layer_shapes import gemma4_layer_inputs, gemma4_shapes, no_layer_inputs
+from runtime.checkpoint.families.layout import experts_under_mlp, text_part, without_shared_kv
+from runtime.checkpoint.families.norms import GEMMA, GEMMA4_AROUND, GEMMA_AROUND
+from runtime.checkpoint.families.scales import gemma2_scales, gemma3_scales, gemma4_scales, gemma_scales
 
 _DEFAULTS = {
     "head_dim": 256,
@@ -43,6 +45,59 @@ _GEMMA3 = Family(
         "final_logit_softcapping": None,
     },
 )
+_GEMMA4_LAYOUT = (experts_under_mlp, without_shared_kv)
+_GEMMA4 = Family(
+    "gemma4_text",
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm="with_values",
+    activation_key="hidden_activation",
+    norms=GEMMA4_AROUND,
+    scales=gemma4_scales,
+    layer_types=full_at_intervals,
+    reads_layer_types=True,
+    layer_shapes=gemma4_shapes,
+    layer_scalars=True,
+    layer_inputs=gemma4_layer_inputs,
+    experts=gemma4_experts,
+    layout=_GEMMA4_LAYOUT,
+    local_theta="rope_local_base_freq",
+    defaults={
+        **_DEFAULTS,
+        "vocab_size": 262_144,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 131_072,
+        "rope_theta": 1_000_000.0,
+        "rope_local_base_freq": 10_000.0,
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+            "full_attention": {
+                "rope_type": "proportional",
+                "partial_rotary_factor": 0.25,
+                "rope_theta": 1_000_000.0,
+            },
+        },
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+        "final_logit_softcapping": None,
+        "global_head_dim": 512,
+        "num_global_key_value_heads": None,
+        "per_layer_config": None,
+        "attention_k_eq_v": False,
+        "num_kv_shared_layers": 0,
+        "use_double_wide_mlp": False,
+        "enable_moe_block": False,
+        "hidden_size_per_layer_input": 256,
+        "vocab_size_per_layer_input": 262_144,
+    },
+)
+_GEMMA4_UNIFIED = replace(
+    _GEMMA4,
+    model_type="gemma4_unified_text",
+    layer_inputs=no_layer_inputs,
+    defaults={**_GEMMA4.defaults, "max_position_embeddings": 262_144, "sliding_window": 1024},
+)
 
 GEMMA_FAMILIES: dict[str, Family] = {
     "GemmaForCausalLM": Family(
@@ -74,5 +129,13 @@ GEMMA_FAMILIES: dict[str, Family] = {
     "Gemma3ForCausalLM": _GEMMA3,
     "Gemma3ForConditionalGeneration": replace(
         _GEMMA3, model_type="gemma3", text_config="text_config", layout=(text_part,)
+    ),
+    "Gemma4ForCausalLM": _GEMMA4,
+    "Gemma4ForConditionalGeneration": replace(
+        _GEMMA4, model_type="gemma4", text_config="text_config", layout=(text_part, *_GEMMA4_LAYOUT)
+    ),
+    "Gemma4UnifiedForCausalLM": _GEMMA4_UNIFIED,
+    "Gemma4UnifiedForConditionalGeneration": replace(
+        _GEMMA4_UNIFIED, model_type="gemma4_unified", text_config="text_config", layout=(text_part, *_GEMMA4_LAYOUT)
     ),
 }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names
 CONV, LINEAR = "conv", "linear_attention"  # likewise, of recurrent layers
+_OLD_NAMES = {"attention": FULL, "mamba": LINEAR}  # in files of transformers 4
 
 
 def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str]:
@@ -20,19 +21,22 @@ def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str
     Raises:
         CheckpointError: the file asks for anything else.
     """
-    types = _given_types(family, settings, family.layer_types(settings, num_layers))
+    types = _types(family, settings, num_layers)
     if all(kind in family.recurrent for kind in types):
         raise invalid("layer_types", types, "is not supported: no layer is attention")
     return types
 
 
-def _given_types(family: Family, settings: Settings, by_rule: list[str]) -> list[str]:
+def _types(family: Family, settings: Settings, num_layers: int) -> list[str]:
     """Return the types that the file gives, if the family reads them, or those of the family's rule."""
-    given, num_layers = settings.get("layer_types"), len(by_rule)
-    if given is None or given == by_rule:
+    given = settings.get("layer_types")
+    if isinstance(given, list) and family.recurrent:
+        given = [_OLD_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in given]
+    if given is None or not family.reads_layer_types:
+        by_rule = family.layer_types(settings, num_layers)
+        if given not in (None, by_rule):
+            raise invalid("layer_types", given, f"is not what {family.model_type} computes")
         return by_rule
-    if not family.reads_layer_types:
-        raise invalid("layer_types", given, f"is not what {family.model_type} computes")
     kinds = (FULL, *family.recurrent) if family.recurrent else (FULL, SLIDING)
     known = isinstance(given, list) and all(kind in kinds for kind in given)
     if not known or len(given) != num_layers:
@@ -114,6 +118,11 @@ def linear_at_intervals(settings: Settings, num_layers: int) -> list[str]:
     return [LINEAR if (layer + 1) % interval else FULL for layer in range(num_layers)]
 
 
+def all_linear(settings: Settings, num_layers: int) -> list[str]:
+    """Let no layer attend, as Granite does where its files do not say otherwise."""
+    return [LINEAR] * num_layers
+
+
 # --- which layers rotate ------------------------------------------------------------------------------------------
 
 
@@ -130,6 +139,19 @@ def rotates_by_list(settings: Settings, types: list[str]) -> tuple[bool, ...]:
 def sliding_rotate(settings: Settings, types: list[str]) -> tuple[bool, ...]:
     """Rotate in the layers with a window alone, as Cohere 2 does."""
     return tuple(kind == SLIDING for kind in types)
+
+
+def sliding_rotate_if_any(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in the layers with a window alone, or in all of a model without one, as EXAONE 4 does."""
+    return (sliding_rotate if uses_sliding_window(settings) else all_rotate)(settings, types)
+
+
+def rotates_by_name(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in all layers or in none, as `position_embedding_type` says, as Granite's hybrids do."""
+    name = settings["position_embedding_type"]
+    if name not in ("rope", "nope", None):
+        raise invalid("position_embedding_type", name, "is neither 'rope' nor 'nope'")
+    return (name == "rope",) * len(types)
 
 
 def _no_rope_layers(settings: Settings, num_layers: int) -> tuple[bool, ...]:

@@ -16,6 +16,8 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.layer_shape import LayerShape
     from runtime.checkpoint.recurrent_config import Recurrent
     from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
@@ -41,8 +43,19 @@ class Sizes(Protocol):
         """Width of a plain MLP."""
 
     @property
+    def num_layers(self) -> int:
+        """Number of layers."""
+
+    def shape(self, layer: int) -> LayerShape:
+        """Return the sizes of one layer."""
+
+    @property
     def recurrent(self) -> Recurrent:
         """What stands in the place of attention, per layer."""
+
+    @property
+    def experts(self) -> Experts:
+        """Per layer, those in the place of its MLP."""
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -57,8 +70,12 @@ _TEXT = (
     ("language_model.lm_head.", "lm_head."),
     ("model.language_model.", "model."),
 )
-_NOT_TEXT = re.compile(r"(model\.)?(vision_tower|multi_modal_projector|visual)\.")
+_NOT_TEXT = re.compile(
+    r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|vision_embedder|visual)\."
+)
 
+_BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
+_KEYS_VALUES = re.compile(r"model\.layers\.(?P<layer>\d+)\.self_attn\.[kv]_(?:proj|norm)\.")
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
@@ -94,6 +111,22 @@ def _with_parts(name: str, names: Mapping[str, str]) -> str:
     return name
 
 
+def experts_under_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the router and the experts beside an MLP as parts of it."""
+    return {_BESIDE.sub(r"\1mlp.\2", name): stored for name, stored in tensors.items()}
+
+
+def without_shared_kv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Leave out what published files have for keys and values of layers that read those of another layer."""
+    return {name: stored for name, stored in tensors.items() if not _is_shared_kv(name, config)}
+
+
+def _is_shared_kv(name: str, config: Sizes) -> bool:
+    found = _KEYS_VALUES.match(name)
+    layer = -1 if found is None else int(found["layer"])
+    return 0 <= layer < config.num_layers and config.shape(layer).kv_layer is not None
+
+
 def split_qkv(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
     """Split `qkv_proj` into its three parts."""
     query, key_value = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
@@ -120,6 +153,30 @@ def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[s
         tensors = _split(tensors, "in_proj_qkvz", qkvz, delta.key_heads)
         tensors = _split(tensors, "in_proj_ba", [("in_proj_b", heads), ("in_proj_a", heads)], delta.key_heads)
     return tensors
+
+
+def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Split `shared_mlp`, and call it what it is: the MLP, or what all rows go through beside experts (Granite)."""
+    module, inner = "mlp", config.intermediate_size
+    for experts in filter(None, config.experts):
+        module, inner = "mlp.shared_experts", experts.shared_size
+    parts = [(f"{module}.gate_proj", inner), (f"{module}.up_proj", inner)]
+    tensors = _split(tensors, "shared_mlp.input_linear", parts)
+    return renamed({"shared_mlp.output_linear": f"{module}.down_proj"})(tensors, config)
+
+
+def ernie_router(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the correction of a router, a matrix of one row, as DeepSeek's files do.
+
+    The module for multi-token prediction is left out: its form is not known.
+    """
+    found: dict[str, StoredTensor] = {}
+    for name, stored in tensors.items():
+        if not name.startswith("model.mtp_"):
+            fits = ".moe_statics." in name and stored.shape[:1] == (1,)
+            own = SelectedRows(stored, slice(0, 1), stored.shape[1:]) if fits else stored
+            found[re.sub(r"\.mlp\.(?:gate\.)?moe_statics\.", ".mlp.gate.", name)] = own
+    return found
 
 
 def _split(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 NormKind = Literal["rms", "layer"]
 
 # Of query and key heads: one weight that all heads share (Qwen 3), one for each head (Cohere), or one norm of all query
-# heads together and one of all key heads (OLMo 2).
-QkNorm = Literal["shared", "by_head", "joint"]
+# heads together and one of all key heads (OLMo 2); or as the first, and value heads without a weight (Gemma 4).
+QkNorm = Literal["shared", "by_head", "joint", "with_values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ GEMMA_AROUND = Norms(
     before_mlp="pre_feedforward_layernorm",
     after_mlp="post_feedforward_layernorm",
 )
+GEMMA4_AROUND = replace(GEMMA_AROUND, offset=0.0, float32=False)
 OLMO2 = Norms(
     before_attention=None,
     after_attention="post_attention_layernorm",

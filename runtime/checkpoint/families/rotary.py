@@ -23,15 +23,15 @@ _REQUIRED: dict[RopeKind, tuple[str, ...]] = {
 
 
 def read_ropes(
-    family: Family, settings: Settings, types: list[str], head_dim: int, context_length: int
+    family: Family, settings: Settings, types: list[str], head_dims: Mapping[str, int], context_length: int
 ) -> tuple[RopeConfig | None, ...]:
-    """Return the rope of each layer; None where a layer does not rotate.
+    """Return the rope of each layer, whose heads have `head_dims` by type; None where a layer does not rotate.
 
     Raises:
         CheckpointError: the file asks for what cede does not compute.
     """
     ropes = {
-        kind: _read(family, settings, _parameters(family, settings, kind), head_dim, context_length)
+        kind: _read(family, settings, _parameters(family, settings, kind), head_dims[kind], context_length)
         for kind in dict.fromkeys(types)
         if kind not in family.recurrent
     }
@@ -78,7 +78,7 @@ def _kind(family: Family, given: Settings) -> RopeKind:
 
 def _read(family: Family, settings: Settings, given: Settings, head_dim: int, context_length: int) -> RopeConfig:
     kind = _kind(family, given)
-    rotary_dim = _rotary_dim(family, settings, given, head_dim)
+    rotary_dim = head_dim if kind == "proportional" else _rotary_dim(family, settings, given, head_dim)
     scaling: dict[str, Any] = {key: number(given, key) for key in _REQUIRED.get(kind, ())}
     if kind in ("llama3", "yarn", "longrope"):
         scaling["original_context"] = _original_context(settings, given, context_length)
@@ -87,6 +87,8 @@ def _read(family: Family, settings: Settings, given: Settings, head_dim: int, co
         scaling |= _yarn(given, stretch)
     if kind == "longrope":
         scaling |= _longrope(given, stretch, scaling["original_context"], rotary_dim // 2)
+    if kind == "proportional":
+        scaling |= {"factor": _optional(given, "factor", 1.0), "rotated_pairs": _rotated_pairs(given, head_dim)}
     theta = number(given if given.get("rope_theta") is not None else settings, "rope_theta")
     return RopeConfig(kind=kind, rotary_dim=rotary_dim, theta=theta, **scaling)
 
@@ -95,7 +97,10 @@ def _rotary_dim(family: Family, settings: Settings, given: Settings, head_dim: i
     """Return how many numbers of a head are rotated."""
     key = "partial_rotary_factor"
     source = given if given.get(key) is not None else settings
-    if source.get(key) in (None, 1):
+    if family.partial_rotary and source.get(key) is None and settings.get("rotary_dim") is not None:  # MiniMax M2
+        source = {key: integer(settings, "rotary_dim") / head_dim}
+    whole = 1 if not family.latent else head_dim / (head_dim + integer(settings, "qk_nope_head_dim"))
+    if source.get(key) in (None, 1, whole):
         return head_dim
     if not family.partial_rotary:
         raise invalid(key, source[key], "is not supported")
@@ -103,6 +108,15 @@ def _rotary_dim(family: Family, settings: Settings, given: Settings, head_dim: i
     if not 0 < rotary_dim <= head_dim or rotary_dim % 2:
         raise invalid(key, source[key], f"makes {rotary_dim} of the {head_dim} numbers of a head rotate")
     return rotary_dim
+
+
+def _rotated_pairs(given: Settings, head_dim: int) -> int:
+    """Return how many pairs of a head turn, as transformers' `_compute_proportional_rope_parameters` does."""
+    key = "partial_rotary_factor"
+    pairs = int((_optional(given, key, 1.0) or 1.0) * head_dim // 2)
+    if not 0 < pairs <= head_dim // 2:
+        raise invalid(key, given[key], f"makes {pairs} of the {head_dim // 2} pairs of a head rotate")
+    return pairs
 
 
 def _original_context(settings: Settings, given: Settings, context_length: int) -> int:

@@ -69,6 +69,15 @@ def gemma3_scales(settings: Settings, head_dim: int) -> Scales:
     )
 
 
+def gemma4_scales(settings: Settings, head_dim: int) -> Scales:
+    """Leave scores as they are, as Gemma 4 does, whose queries and keys are normalised for it."""
+    return Scales(
+        attention=1.0,
+        embedding=math.sqrt(integer(settings, "hidden_size")),
+        logits_softcap=_optional(settings, "final_logit_softcapping"),
+    )
+
+
 def gemma2_scales(settings: Settings, head_dim: int) -> Scales:
     """Cap scores, too, as Gemma 2 does."""
     return replace(gemma3_scales(settings, head_dim), attention_softcap=_optional(settings, "attn_logit_softcapping"))

@@ -5,7 +5,6 @@ To add a family, read transformers' module of the same name and add an entry to 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
@@ -28,6 +27,7 @@ from runtime.checkpoint.families.layer_kinds import (
     sliding_without_rope,
 )
 from runtime.checkpoint.families.mistral import MISTRAL_FAMILIES
+from runtime.checkpoint.families.sparse import SPARSE_FAMILIES
 from runtime.checkpoint.mtp_layout import MIMO
 
 if TYPE_CHECKING:
@@ -205,12 +205,7 @@ FAMILIES: dict[str, Family] = {
     **GEMMA_FAMILIES,
     **DENSE_FAMILIES,
     **HYBRID_FAMILIES,
-    "GraniteMoeForCausalLM": replace(
-        DENSE_FAMILIES["GraniteForCausalLM"],
-        model_type="granitemoe",
-        experts=mixtral_experts,
-        defaults={**DENSE_FAMILIES["GraniteForCausalLM"].defaults, "default_num_experts": 8, "num_experts_per_tok": 2},
-    ),
+    **SPARSE_FAMILIES,
 }
 
 DEFAULTS: Settings = {

@@ -33,7 +33,11 @@ _ROUTERS = {
     "router.weight": "gate.weight",
     "router.bias": "gate.bias",
     "router.layer.weight": "gate.weight",  # Granite
+    "router.proj.weight": "gate.weight",  # Gemma 4, as the next
+    "router.scale": "gate.scale",
+    "router.per_expert_scale": "gate.per_expert_scale",
     "expert_bias": "gate.e_score_correction_bias",  # LFM2
+    "e_score_correction_bias": "gate.e_score_correction_bias",  # MiniMax
 }
 _SHARED = re.compile(r"^shared_expert\.")  # Qwen
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Bytes of a number, by safetensors' names of the dtypes: of weights, and of what packed matrices are made of.
 FLOAT_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-ITEM_BYTES = {**FLOAT_BYTES, "I64": 8, "I32": 4, "U32": 4, "I8": 1, "U8": 1}
+ITEM_BYTES = {**FLOAT_BYTES, "I64": 8, "I32": 4, "U32": 4, "I8": 1, "U8": 1, "F8_E4M3": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,13 @@ class PlainTensor(WithoutCodes):
         """
         import torch
 
-        floats = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+        floats = {
+            "F8_E4M3": torch.float8_e4m3fn,
+            "F64": torch.float64,
+            "F32": torch.float32,
+            "F16": torch.float16,
+            "BF16": torch.bfloat16,
+        }
         whole = {"I64": torch.int64, "I32": torch.int32, "U32": torch.int32, "I8": torch.int8, "U8": torch.uint8}
         if not isinstance(rows, slice):  # the rows between are read along
             first = min(rows)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.folder.compressed_tensors import compressed_layouts
+from runtime.checkpoint.folder.fp8 import Fp8, Fp8Tensor
 from runtime.checkpoint.folder.gptq import awq_layouts, gptq_layouts
 from runtime.checkpoint.folder.mlx import mlx_layouts
 from runtime.checkpoint.folder.mxfp4 import Mxfp4, Mxfp4Tensor
@@ -41,7 +42,7 @@ class _Method:
 
 
 _MLX = _Method(mlx_layouts, "scales", ("weight", "scales", "biases"))
-_MXFP4 = "mxfp4"
+_FP8, _MXFP4 = "fp8", "mxfp4"
 # By `quant_method`.
 _METHODS = {
     "awq": _Method(awq_layouts, "qweight", ("qweight", "scales", "qzeros")),
@@ -78,7 +79,7 @@ class Quantized:
         return whole
 
 
-def read_quantized(settings: Settings) -> Quantized | Mxfp4 | None:
+def read_quantized(settings: Settings) -> Quantized | Fp8 | Mxfp4 | None:
     """Read how a folder's matrices are quantised; None where they are plain numbers.
 
     MLX's tools write `quantization`, and most of them the same under `quantization_config`; others write the latter
@@ -94,9 +95,11 @@ def read_quantized(settings: Settings) -> Quantized | Mxfp4 | None:
             name = entry.get("quant_method", "compressed-tensors" if key == "compression_config" else None)
             if name == _MXFP4:
                 return Mxfp4()
+            if name == _FP8:
+                return Fp8(entry)
             method = _METHODS.get(str(name))
             if method is None:
-                known = ", ".join((*_METHODS, _MXFP4))
+                known = ", ".join((*_METHODS, _FP8, _MXFP4))
                 raise invalid(f"{key}.quant_method", name, f"is not supported; these are: {known}")
             return Quantized(method, method.layouts(entry))
     return None
@@ -105,7 +108,7 @@ def read_quantized(settings: Settings) -> Quantized | Mxfp4 | None:
 def refuse_parts(tensors: Mapping[str, StoredTensor]) -> None:
     """Raise CheckpointError where whole numbers are left that belong to no packed matrix."""
     for name, tensor in tensors.items():
-        if not isinstance(tensor, PackedMatrix | Mxfp4Tensor) and tensor.form not in FLOAT_BYTES:
+        if not isinstance(tensor, PackedMatrix | Mxfp4Tensor | Fp8Tensor) and tensor.form not in FLOAT_BYTES:
             raise CheckpointError(f"{tensor.file}: {name} has numbers of the type {tensor.form}, which are not read")
 
 

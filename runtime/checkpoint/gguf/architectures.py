@@ -9,11 +9,17 @@ To add one, read these, and add an entry to `ARCHITECTURES`.  What an entry does
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from runtime.checkpoint.gguf import deepseek, hybrid
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from runtime.checkpoint.gguf.file import GgufFile
+    from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.stored import StoredTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Key:
     required: bool = False
 
 
+MODULES = "num_nextn_predict_layers"  # for multi-token prediction, which `block_count` counts as layers
+
 COMMON_KEYS = {
     "block_count": Key("num_hidden_layers", required=True),
     "context_length": Key("max_position_embeddings", required=True),
@@ -44,6 +52,14 @@ COMMON_KEYS = {
 _RMS_NORM = {"attention.layer_norm_rms_epsilon": Key("rms_norm_eps", float, required=True)}
 _LAYER_NORM = {"attention.layer_norm_epsilon": Key("layer_norm_eps", float, required=True)}
 _WINDOW = {"attention.sliding_window": Key("sliding_window")}
+
+
+def _no_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
+    return {}
+
+
+def _as_they_are(tensors: dict[str, StoredTensor], settings: Settings) -> dict[str, StoredTensor]:
+    return tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,9 @@ class Architecture:
         rope: settings of a stretched rope that no key has.
         rope_keys: keys of settings that lie among the rope's; 0 is as absent.
         variants: by a key, the entry of files of this architecture that have it, and not as 0.
+        more_keys: those that `more_settings` reads, in the place of `COMMON_KEYS` where they are there, too.
+        more_settings: tells the settings that are not a key's value, from the file and those that are.
+        restored: undoes what the conversion did to tensors, by their canonical names, besides what is said above.
         narrow_layers: the number of layers of the model whose queries are scaled by hidden size over heads, and not by
             the size of a head, as those of the others; no key says so.  None where config.json has no such setting.
     """
@@ -84,15 +103,19 @@ class Architecture:
     rope: Mapping[str, Any] = field(default_factory=dict)
     rope_keys: Mapping[str, Key] = field(default_factory=dict)
     variants: Mapping[str, Architecture] = field(default_factory=dict)
+    more_keys: frozenset[str] = frozenset()
+    more_settings: Callable[[GgufFile, Settings], dict[str, Any]] = _no_settings
+    restored: Callable[[dict[str, StoredTensor], Settings], dict[str, StoredTensor]] = _as_they_are
     narrow_layers: int | None = None
 
 
-# A parameter, and not a module's: it has no `.weight`.
-SINKS = "self_attn.sinks"
+# Parameters, and not of a module of their own: they have no `.weight` or `.bias`.
+PARAMETERS = SINKS, CORRECTION = "self_attn.sinks", "mlp.gate.e_score_correction_bias"
 
 MODEL_TENSORS = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
+    "token_embd_norm": "model.norm",  # LFM2
     "output": "lm_head",
 }
 
@@ -111,6 +134,23 @@ _EXPERTS = {
     "ffn_up_exps": "mlp.experts.up_proj",
     "ffn_down_exps": "mlp.experts.down_proj",
 }
+# Of routers that choose as DeepSeek V3's does, with an MLP for all rows beside the experts.
+_SHARED_EXPERTS = {
+    **_EXPERTS,
+    "exp_probs_b": CORRECTION,
+    "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
+    "ffn_up_shexp": "mlp.shared_experts.up_proj",
+    "ffn_down_shexp": "mlp.shared_experts.down_proj",
+}
+# Of a module for multi-token prediction, a layer behind the last.
+_NEXTN = {
+    "nextn.eh_proj": "eh_proj",
+    "nextn.enorm": "enorm",
+    "nextn.hnorm": "hnorm",
+    "nextn.shared_head_norm": "shared_head.norm",
+    "nextn.shared_head_head": "shared_head.head",
+    "nextn.embed_tokens": "embed_tokens",
+}
 _NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 _LLAMA = {**_ATTENTION, **_MLP, **_NORMS}
 _GEMMA_NORMS = {
@@ -125,6 +165,27 @@ _EXPERT_COUNTS = {
     "expert_count": Key("num_local_experts", required=True),
     "expert_used_count": Key("num_experts_per_tok", required=True),
 }
+
+_DEEPSEEK_EXPERTS = {
+    "leading_dense_block_count": Key("first_k_dense_replace"),
+    "expert_count": Key("n_routed_experts"),
+    "expert_used_count": Key("num_experts_per_tok"),
+    "expert_shared_count": Key("n_shared_experts"),
+    "expert_feed_forward_length": Key("moe_intermediate_size"),
+    "expert_group_count": Key("n_group"),
+    "expert_group_used_count": Key("topk_group"),
+    "expert_weights_scale": Key("routed_scaling_factor", float),
+    "expert_weights_norm": Key("norm_topk_prob", bool),
+    "nextn_predict_layers": Key(MODULES),
+}
+_DEEPSEEK_ABSENT = {
+    "first_k_dense_replace": 0,
+    "n_group": 1,
+    "topk_group": 1,
+    "routed_scaling_factor": 1.0,
+    "norm_topk_prob": False,
+}
+_SIGMOID = {"expert_gating_func": 2}  # by its number in `gguf.constants.ExpertGatingFuncType`
 
 _MIXTRAL = Architecture(
     "MixtralForCausalLM",
@@ -143,6 +204,49 @@ _OLMO = {
 }
 # A stretched rope is that of layers without a window.
 _OLMO3 = Architecture("Olmo3ForCausalLM", "olmo3", _OLMO, {**_RMS_NORM, **_WINDOW}, attention_bias="attention_bias")
+
+_GRANITE_KEYS = {
+    **_RMS_NORM,
+    "attention.scale": Key("attention_multiplier", float),
+    "embedding_scale": Key("embedding_multiplier", float),
+    "residual_scale": Key("residual_multiplier", float),
+    "logit_scale": Key("logits_scaling", float),
+}
+_ROTATES = {"rope.scaling.finetuned": True}  # of Granite, the switch that turns rotation off
+_GRANITE_MOE_KEYS = {**_GRANITE_KEYS, **_EXPERT_COUNTS}
+_GRANITE_MOE_SHARED = Architecture(
+    "GraniteMoeSharedForCausalLM",
+    "granitemoeshared",
+    {**_ATTENTION, **_NORMS, **_SHARED_EXPERTS},
+    keys={**_GRANITE_MOE_KEYS, "expert_shared_feed_forward_length": Key("shared_intermediate_size")},
+    fixed=_ROTATES,
+    permuted=True,
+    attention_bias="attention_bias",
+)
+
+# Files of LFM2 have the width of the MLP as it is computed.
+_LFM2 = Architecture(
+    "Lfm2ForCausalLM",
+    "lfm2",
+    {
+        **_ATTENTION,
+        **_QK_NORM,
+        **_MLP,
+        "attn_norm": "operator_norm",
+        "ffn_norm": "ffn_norm",
+        "shortconv.conv": "conv.conv",
+        "shortconv.in_proj": "conv.in_proj",
+        "shortconv.out_proj": "conv.out_proj",
+    },
+    keys={
+        "attention.layer_norm_rms_epsilon": Key("norm_eps", float, required=True),
+        "shortconv.l_cache": Key("conv_L_cache", required=True),
+    },
+    settings={"block_auto_adjust_ff_dim": False},
+    more_keys=hybrid.LFM2_KEYS,
+    more_settings=hybrid.lfm2_settings,
+    restored=hybrid.restored_kernels,
+)
 
 ARCHITECTURES = {
     # Mistral's models are of this architecture, too; llama.cpp knows no window of theirs.
@@ -294,17 +398,29 @@ ARCHITECTURES = {
         "GraniteForCausalLM",
         "granite",
         _LLAMA,
-        keys={
-            **_RMS_NORM,
-            "attention.scale": Key("attention_multiplier", float),
-            "embedding_scale": Key("embedding_multiplier", float),
-            "residual_scale": Key("residual_multiplier", float),
-            "logit_scale": Key("logits_scaling", float),
-        },
-        fixed={"rope.scaling.finetuned": True},  # of this architecture, the switch that turns rotation off
+        keys=_GRANITE_KEYS,
+        fixed=_ROTATES,
         permuted=True,
         attention_bias="attention_bias",
         mlp_bias="mlp_bias",
+    ),
+    "granitemoe": Architecture(
+        "GraniteMoeForCausalLM",
+        "granitemoe",
+        {**_ATTENTION, **_NORMS, **_EXPERTS},
+        keys=_GRANITE_MOE_KEYS,
+        fixed=_ROTATES,
+        permuted=True,
+        attention_bias="attention_bias",
+        variants={"expert_shared_feed_forward_length": _GRANITE_MOE_SHARED},
+    ),
+    "olmoe": Architecture(
+        "OlmoeForCausalLM",
+        "olmoe",
+        {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS},
+        keys={**_RMS_NORM, **_EXPERT_COUNTS},
+        settings={"norm_topk_prob": False},
+        attention_bias="attention_bias",
     ),
     "glm4": Architecture(
         "Glm4ForCausalLM",
@@ -320,14 +436,15 @@ ARCHITECTURES = {
         },
         attention_bias="attention_bias",
     ),
-    # V2 and its Lite form, V3 and R1: `gguf.deepseek` tells which.
+    # V2 and its Lite form, V3 and R1, GLM-4.7-Flash: `gguf.deepseek` tells which.
     "deepseek2": Architecture(
         "DeepseekV2ForCausalLM",
         "deepseek_v2",
         {
             **_NORMS,
             **_MLP,
-            **_EXPERTS,
+            **_SHARED_EXPERTS,
+            **_NEXTN,
             "attn_q": "self_attn.q_proj",
             "attn_q_a": "self_attn.q_a_proj",
             "attn_q_a_norm": "self_attn.q_a_layernorm",
@@ -338,33 +455,78 @@ ARCHITECTURES = {
             "attn_k_b": "self_attn.k_b_proj",
             "attn_v_b": "self_attn.v_b_proj",
             "attn_output": "self_attn.o_proj",
-            "exp_probs_b": "mlp.gate.e_score_correction",
-            "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
-            "ffn_up_shexp": "mlp.shared_experts.up_proj",
-            "ffn_down_shexp": "mlp.shared_experts.down_proj",
         },
         keys={
             **_RMS_NORM,
+            **_DEEPSEEK_EXPERTS,
             "attention.q_lora_rank": Key("q_lora_rank"),
             "attention.kv_lora_rank": Key("kv_lora_rank", required=True),
-            "leading_dense_block_count": Key("first_k_dense_replace"),
-            "expert_count": Key("n_routed_experts"),
-            "expert_used_count": Key("num_experts_per_tok"),
-            "expert_shared_count": Key("n_shared_experts"),
-            "expert_feed_forward_length": Key("moe_intermediate_size"),
-            "expert_group_count": Key("n_group"),
-            "expert_group_used_count": Key("topk_group"),
-            "expert_weights_scale": Key("routed_scaling_factor", float),
-            "expert_weights_norm": Key("norm_topk_prob", bool),
         },
-        settings={
-            "q_lora_rank": None,
-            "first_k_dense_replace": 0,
-            "n_group": 1,
-            "topk_group": 1,
-            "routed_scaling_factor": 1.0,
-            "norm_topk_prob": False,
+        settings={**_DEEPSEEK_ABSENT, "q_lora_rank": None},
+        more_keys=deepseek.KEYS,
+        more_settings=deepseek.deepseek_settings,
+        restored=deepseek.whole_tensors,
+    ),
+    "glm4moe": Architecture(
+        "Glm4MoeForCausalLM",
+        "glm4_moe",
+        {
+            **_ATTENTION,
+            **_QK_NORM,
+            **_MLP,
+            **_SHARED_EXPERTS,
+            **_NEXTN,
+            "attn_norm": "input_layernorm",
+            "post_attention_norm": "post_attention_layernorm",
         },
+        keys={**_RMS_NORM, **_DEEPSEEK_EXPERTS},
+        fixed=_SIGMOID,
+        settings=_DEEPSEEK_ABSENT,
+        qk_norm="use_qk_norm",
+        attention_bias="attention_bias",
+    ),
+    # The shared experts' width is that of so many experts; their tensors' shapes are held to it.
+    "ernie4_5-moe": Architecture(
+        "Ernie4_5_MoeForCausalLM",
+        "ernie4_5_moe",
+        {**_LLAMA, **_SHARED_EXPERTS},
+        keys={
+            **_RMS_NORM,
+            "expert_count": Key("moe_num_experts", required=True),
+            "expert_used_count": Key("moe_k", required=True),
+            "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
+            "expert_shared_count": Key("moe_num_shared_experts"),
+            "expert_shared_feed_forward_length": Key("shared_intermediate_size"),
+            "interleave_moe_layer_step": Key("moe_layer_interval", required=True),
+            "leading_dense_block_count": Key("moe_layer_start_index"),
+        },
+        settings={"moe_num_shared_experts": 0, "moe_layer_start_index": 0},
+    ),
+    "minimax-m2": Architecture(
+        "MiniMaxM2ForCausalLM",
+        "minimax_m2",
+        {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS, "exp_probs_b": CORRECTION},
+        keys={
+            **_RMS_NORM,
+            **_EXPERT_COUNTS,
+            "expert_feed_forward_length": Key("intermediate_size", required=True),
+        },
+        fixed=_SIGMOID,
+    ),
+    "lfm2": _LFM2,
+    "lfm2moe": replace(
+        _LFM2,
+        name="Lfm2MoeForCausalLM",
+        model_type="lfm2_moe",
+        tensors={**_LFM2.tensors, **_EXPERTS, "exp_probs_b": CORRECTION},
+        keys={
+            **_LFM2.keys,
+            **_EXPERT_COUNTS,
+            "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
+            "leading_dense_block_count": Key("num_dense_layers"),
+        },
+        fixed=_SIGMOID,
+        settings={"num_dense_layers": 0, "routed_scaling_factor": 1.0},
     ),
     "command-r": Architecture(
         "CohereForCausalLM",

@@ -1,4 +1,4 @@
-"""DeepSeek's models in GGUF files: what their keys say, and how their tensors are cut.
+"""Models with DeepSeek's latent in GGUF files: what their keys say, and how their tensors are cut.
 
 Sources: `DeepseekV2Model` of llama.cpp's conversion modules, which writes the files, and its `deepseek2.cpp`.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ARCHITECTURE = "deepseek2"
 _GATING, _MULTIPLIER = "expert_gating_func", "rope.scaling.yarn_log_multiplier"
 _KEY_LENGTH, _VALUE_LENGTH = "attention.key_length", "attention.value_length"
+_CORRECTION = ".exp_probs_b.bias"
 KEYS = frozenset({_GATING, _MULTIPLIER, f"{_KEY_LENGTH}_mla", f"{_VALUE_LENGTH}_mla"})
 
 _KEY_UP, _VALUE_UP, _BOTH_UP = (f".self_attn.{name}.weight" for name in ("k_b_proj", "v_b_proj", "kv_b_proj"))
@@ -50,7 +51,10 @@ def deepseek_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
         "qk_nope_head_dim": metadata.require(f"{prefix}{_KEY_LENGTH}{own}", int) - rope_dim,
         "v_head_dim": metadata.require(f"{prefix}{_VALUE_LENGTH}{own}", int),
     }
-    gating = metadata.find(f"{prefix}{_GATING}", int) or ExpertGatingFuncType.SOFTMAX
+    # Files of V2 and of GLM-4.7-Flash lack the key; of these two the latter's router alone has a correction.
+    corrected = any(name.endswith(_CORRECTION) for name in file.tensors)
+    absent = ExpertGatingFuncType.SIGMOID if corrected else ExpertGatingFuncType.SOFTMAX
+    gating = metadata.find(f"{prefix}{_GATING}", int) or absent
     if gating == ExpertGatingFuncType.SIGMOID:
         found |= {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3"}
     elif gating == ExpertGatingFuncType.SOFTMAX:
@@ -76,7 +80,7 @@ def _rope(file: GgufFile, rope_dim: int) -> dict[str, Any]:
 
 
 def whole_tensors(found: dict[str, StoredTensor], settings: Settings) -> dict[str, StoredTensor]:
-    """Join what the conversion has cut, and name the router's correction as Hugging Face does.
+    """Join what the conversion has cut.
 
     Parts of another shape than `settings` make them are left as they are, to be refused by their names.
     """
@@ -88,7 +92,7 @@ def whole_tensors(found: dict[str, StoredTensor], settings: Settings) -> dict[st
         if values is not None and tensor.shape == (heads, rank, plain) and values.shape == (heads, value, rank):
             whole[name.removesuffix(_KEY_UP) + _BOTH_UP] = JoinedHeads(tensor, values)
         else:
-            whole[name.replace(".e_score_correction.bias", ".e_score_correction_bias")] = tensor
+            whole[name] = tensor
     return {
         name: tensor
         for name, tensor in whole.items()

@@ -99,6 +99,7 @@ class PreTokenizer:
 _SINGLE_DIGITS = PreTokenizer(single_digits=True, gpt2_words=True)
 _LLAMA3 = PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True, adds_bos=True)
 _CL100K = PreTokenizer((_words(r"\p{N}{1,3}"),))
+_O200K = PreTokenizer((_cased_words(r"\p{N}{1,3}", after=f"{_CONTRACTIONS}?"),))
 _QWEN = PreTokenizer((_words(r"\p{N}"),), composes=True)
 _DEEPSEEK3 = PreTokenizer((r"\p{N}{1,3}", _CHINESE_JAPANESE, _LETTERS_AND_MARKS))
 
@@ -114,11 +115,13 @@ PRE_TOKENIZERS = {
     "deepseek-v3": _DEEPSEEK3,
     "glm4": PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True),
     "gpt-2": PreTokenizer(gpt2_words=True),
-    "gpt-4o": PreTokenizer((_cased_words(r"\p{N}{1,3}", after=f"{_CONTRACTIONS}?"),)),  # gpt-oss and Phi-4-mini
+    "gpt-4o": _O200K,  # gpt-oss and Phi-4-mini
     "hunyuan-dense": _DEEPSEEK3,
+    "lfm2": _LLAMA3,
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,
     "llama3": _LLAMA3,
+    "minimax-m2": _O200K,
     "olmo": PreTokenizer(gpt2_words=True, composes=True),
     "phi-2": PreTokenizer(gpt2_words=True),
     "qwen2": _QWEN,  # Qwen 3 and MiMo, too

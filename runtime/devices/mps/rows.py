@@ -128,6 +128,8 @@ def compile_rows(config: ModelConfig, dtype: torch.dtype) -> MetalRows:
     """
     if config.latent is not None:
         raise NoKernels("latent attention")
+    if config.layer_shapes:
+        raise NoKernels("layers of other sizes each")
     if config.head_dim % STEP_DIM or config.head_dim > THREADS:
         raise NoKernels(f"heads of {config.head_dim} numbers")
     if dtype not in VALUES:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runtime.devices.parallel.lines import Lines
     from runtime.kv.rings import Rings
 
-HEADS = 2  # the dimension of `[layers, parts, kv_heads, tokens, dim]` that is divided
+HEADS = 2  # the dimension of `[pieces, parts, kv_heads, tokens, dim]` that is divided
 
 
 class KVSizes(TypedDict):
@@ -49,11 +49,11 @@ class DividedKV(KVCache):
         self._lines = lines
         self._ranks = ranks
         self._is_divided = config.latent is None
-        self._whole_shape = (len(config.kv_layers), *config.kv_shape)
+        self._whole_shape = (sum(config.kv_pieces), *config.kv_shape)
 
     @property
     def row_shape(self) -> tuple[int, int, int, int]:
-        """The shape of one token's KV on all ranks together: `(layers, parts, kv_heads, dim)`."""
+        """The shape of one token's KV on all ranks together: `(pieces, parts, kv_heads, dim)`."""
         return self._whole_shape
 
     def save(self, slot: int, start: int, end: int, *, windows: bool = True, origin: int = 0) -> torch.Tensor:

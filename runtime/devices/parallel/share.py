@@ -50,6 +50,10 @@ def check_shares(config: ModelConfig, of: int) -> None:
     """Raise CheckpointError, naming what cannot be divided, unless `of` ranks can compute a model together."""
     if of > 1 and config.is_hybrid:
         raise CheckpointError(f"--tensor-parallel {of}: the recurrent layers of {config.architecture} are not divided")
+    if of > 1 and config.layer_shapes:
+        raise CheckpointError(
+            f"--tensor-parallel {of}: {config.architecture} has layers of several sizes, or shared KV"
+        )
     for what, size in _divided(config):
         if size % of:
             raise CheckpointError(

@@ -71,7 +71,7 @@ class BlockLayout:
 
     Attributes:
         kind: the dtype, by safetensors' name.
-        shape: `[layers, parts, kv_heads, BLOCK_TOKENS, dim]`.
+        shape: `[pieces, parts, kv_heads, BLOCK_TOKENS, dim]`.
     """
 
     kind: str

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from runtime.devices.single_rows.rows import SingleRows
     from runtime.kv.states import StateBuffers
+    from runtime.nn.layers.recurrent import StateRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.staging import StagingBuffer
     from runtime.step.prompt_rows.gather import PromptRows
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
     # Cosines and sines of the rows' positions, each [rows, 1, head_dim].
     Rotation = tuple[torch.Tensor, torch.Tensor]
+
+    # A layer's window, and the query heads of one of its KV heads.
+    MaskKind = tuple[int | None, int]
 
     # From what this rank has of a sum, [rows, width], to the sum.
     Whole = Callable[[torch.Tensor], torch.Tensor]
@@ -38,16 +42,18 @@ class LayerRows:
     hidden: torch.Tensor  # [rows, hidden]
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
     query_scale: torch.Tensor | None = None  # float32 [rows, 1, 1], where queries are scaled by their position
-    masks: dict[int | None, torch.Tensor | None]  # by window, as `step_mask` makes them
+    masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
-    buffers: StateBuffers | None = None  # of recurrent layers
+    layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
+    buffers: StateBuffers | None = None  # for the states of recurrent layers
+    states: StateRows | None = None  # of a whole step, for such layers
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
-    def states(self) -> StateBuffers:
-        """The states of recurrent layers, for such a layer."""
-        assert self.buffers is not None, "a model with recurrent layers has buffers for their states"
-        return self.buffers
+    def with_states(self) -> StateRows:
+        """The rows of a step as a recurrent layer sees them."""
+        assert self.states is not None, "recurrent layers take whole steps, of a model with buffers for their states"
+        return self.states
 
     def part(self, places: slice) -> LayerRows:
         """Return some of the segments, which follow each other: what lies in their rows is the same memory."""
@@ -78,6 +84,7 @@ class LayerRows:
             query_scale=None if self.query_scale is None else self.query_scale[rows],
             masks=self.masks,
             whole=self.whole,
+            layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
             buffers=self.buffers,
         )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, ShortConvConfig
-from runtime.nn.layers.experts import MixtureOfExperts
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, ShortConvConfig
+from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.gated_delta import GatedDelta
 from runtime.nn.layers.latent_attention import LatentAttention
+from runtime.nn.layers.layer_inputs import LayerInput
+from runtime.nn.layers.mamba2 import Mamba2
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from runtime.nn.source import WeightSource
 
 # What mixes a row with those before it.
-Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta
+Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta | Mamba2
 
 
 class DecoderLayer:
@@ -39,7 +41,13 @@ class DecoderLayer:
         self.after_attention = read_norm(source, norms.after_attention, config)
         self.before_mlp = read_norm(source, norms.before_mlp, config)
         self.mlp = _mlp(source.under("mlp"), config, index)
+        experts = config.experts[index]
+        beside = experts is not None and experts.beside_mlp
+        self.beside_mlp = ExpertsBesideMlp(source, config, index) if beside else None
         self.after_mlp = read_norm(source, norms.after_mlp, config)
+        self.layer_input = LayerInput(source, config) if config.layer_input_size else None
+        self._index = index
+        self.scalar = source.tensor("layer_scalar", 1) if config.layer_scalars else None
         self._parallel = norms.parallel
         self._scale = config.scales.residual
 
@@ -47,7 +55,8 @@ class DecoderLayer:
     def nbytes(self) -> int:
         """Bytes of memory."""
         norms = self.before_attention, self.after_attention, self.before_mlp, self.after_mlp
-        return self.attention.nbytes + self.mlp.nbytes + sum(norm.nbytes for norm in norms)
+        parts = self.attention, self.mlp, self.beside_mlp, *norms, self.layer_input, self.scalar
+        return sum(part.nbytes for part in parts if part is not None)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
@@ -55,7 +64,14 @@ class DecoderLayer:
         normed = self.before_attention(hidden)
         hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=scale)
         normed = normed if self._parallel else self.before_mlp(hidden)
-        hidden.add_(self.after_mlp(batch.whole(self.mlp(normed))), alpha=scale)
+        added = batch.whole(self.mlp(normed))
+        if self.beside_mlp is not None:
+            added = self.beside_mlp(hidden, added)
+        hidden.add_(self.after_mlp(added), alpha=scale)
+        if self.layer_input is not None and batch.layer_inputs is not None:
+            hidden.add_(self.layer_input(hidden, batch.layer_inputs[:, self._index]))
+        if self.scalar is not None:
+            hidden.mul_(self.scalar)
 
 
 def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer:
@@ -67,16 +83,18 @@ def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer:
             return ShortConv(source, own, config.hidden_size, index)
         case GatedDeltaConfig() as own:
             return GatedDelta(source, own, config.hidden_size, config.norm_eps, index)
+        case Mamba2Config() as own:
+            return Mamba2(source, own, config.hidden_size, config.norm_eps, index)
 
 
 def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:
     experts = config.experts[index]
-    if experts is not None:
-        return MixtureOfExperts(source, config.hidden_size, experts)
+    if experts is not None and not experts.beside_mlp:
+        return MixtureOfExperts(source, config.hidden_size, experts, ACTIVATIONS[config.activation])
     return GatedMlp(
         source,
         config.hidden_size,
-        config.intermediate_size,
+        config.shape(index).intermediate_size,
         bias=config.mlp_bias,
         activation=ACTIVATIONS[config.activation],
     )

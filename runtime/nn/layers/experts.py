@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from runtime.nn.layers.mlp import GatedMlp, swiglu
+from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp, swiglu
+from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.router import Router
 from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
+    from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.experts_config import ExpertsConfig
     from runtime.nn.source import WeightSource
 
@@ -32,10 +36,18 @@ class MixtureOfExperts:
         source: of the weights, under the module's name.
         hidden: size of a row.
         config: of the experts.
+        activation: joins gate and up, where that is not clamped.
     """
 
-    def __init__(self, source: WeightSource, hidden: int, config: ExpertsConfig) -> None:
-        activation = swiglu if config.clamped is None else partial(clamped_swiglu, clamped=config.clamped)
+    def __init__(
+        self,
+        source: WeightSource,
+        hidden: int,
+        config: ExpertsConfig,
+        activation: Callable[[Tensor, Tensor], Tensor] = swiglu,
+    ) -> None:
+        if config.clamped is not None:
+            activation = partial(clamped_swiglu, clamped=config.clamped)
         self.router = Router(source.under("gate"), hidden, config)
         self.experts = [
             GatedMlp(
@@ -58,9 +70,9 @@ class MixtureOfExperts:
         shared = total_bytes(self.shared_gate) + (0 if self.shared is None else self.shared.nbytes)
         return self.router.nbytes + shared + sum(expert.nbytes for expert in self.experts)
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """Transform rows, `[rows, hidden]` to the same."""
-        weights, experts = self.router(x)  # [rows, per row] each
+    def __call__(self, x: Tensor, scored: Tensor | None = None) -> Tensor:
+        """Transform rows, `[rows, hidden]` to the same; `scored` is what the router sees of them, if not `x`."""
+        weights, experts = self.router(x if scored is None else scored)  # [rows, per row] each
         rows, per_row = experts.shape
         by_expert, places = experts.flatten().sort()  # [rows * per row]: each row as often as it has experts
         met = _read_met(by_expert)
@@ -74,6 +86,35 @@ class MixtureOfExperts:
             return routed
         shared = self.shared(x)
         return routed.add_(shared if self.shared_gate is None else shared * F.linear(x, self.shared_gate).sigmoid())
+
+
+class ExpertsBesideMlp:
+    """Experts that read what the layer's MLP reads, before its norm; the results of both are added (Gemma 4).
+
+    Args:
+        source: of the weights, under the layer's name.
+        config: the model's.
+        index: of the layer.
+    """
+
+    def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
+        experts = config.experts[index]
+        assert experts is not None
+        self.before = read_norm(source, "pre_feedforward_layernorm_2", config)
+        self.experts = MixtureOfExperts(
+            source.under("mlp"), config.hidden_size, experts, ACTIVATIONS[config.activation]
+        )
+        self.after = read_norm(source, "post_feedforward_layernorm_2", config)
+        self.after_mlp = read_norm(source, "post_feedforward_layernorm_1", config)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.experts.nbytes + sum(norm.nbytes for norm in (self.before, self.after, self.after_mlp))
+
+    def __call__(self, hidden: Tensor, added: Tensor) -> Tensor:
+        """Return what is added to rows of `hidden`, `[rows, hidden]`; `added` is what the MLP makes of them."""
+        return self.after_mlp(added).add_(self.after(self.experts(self.before(hidden), hidden)))
 
 
 def _read_met(by_expert: Tensor) -> Counter[int]:

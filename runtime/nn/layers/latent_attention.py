@@ -58,6 +58,7 @@ class LatentAttention:
         assert rope is not None
         self._heads, self._latent, self._index = heads, latent, index
         self._rope = config.distinct_ropes.index(rope)
+        self._mask = None, config.group(index)
         self._query_width = latent.query_rank or heads * latent.query_dim
         query = "q_proj" if latent.query_rank is None else "q_a_proj"
         parts = {query: self._query_width, "kv_a_proj_with_mqa": latent.stored_dim}
@@ -91,7 +92,7 @@ class LatentAttention:
             kv.write(self._index, segment.slot, segment.start, new[None, None], segment.origin)
             (rows,) = kv.read(self._index, segment.slot, segment.first, segment.end, segment.origin)
             stored.append(rows)  # [1, length, stored_dim]
-        mask = batch.masks[None]
+        mask = batch.masks[self._mask]
         few = [i for i, count in enumerate(counts) if count < self._least_expanded]
         attended = dict(zip(few, self._absorbed([own[i] for i in few], [stored[i] for i in few], mask), strict=True))
         for i in range(len(counts)):
@@ -109,6 +110,8 @@ class LatentAttention:
         cos, sin = batch.rotations[self._rope]
         rotated = query[..., latent.plain_dim :]
         apply_rope(rotated, cos, sin, out=rotated)
+        if batch.query_scale is not None:
+            query.mul_(batch.query_scale)
         key = apply_rope(stored[:, None, latent.rank :], cos, sin).squeeze(1)
         return query, torch.cat((self.latent_norm(stored[:, : latent.rank]), key), dim=-1)
 

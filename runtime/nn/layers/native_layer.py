@@ -203,6 +203,8 @@ def _mlp(layer: DecoderLayer, config: ModelConfig, dtype: torch.dtype) -> GatedM
     """Return the MLP of a layer that has nothing beside attention which the kernels do not.  Raises NotInKernels."""
     if not isinstance(layer.mlp, GatedMlp):
         raise NotInKernels("experts")
+    if config.layer_shapes or config.layer_scalars:
+        raise NotInKernels("layers of other sizes each, or scaled layers")
     if config.norms.parallel:
         raise NotInKernels("attention and MLP side by side")
     if config.activation not in ACTIVATIONS or dtype not in DTYPES:

@@ -156,7 +156,8 @@ class NativeConvolution:
 
     def fill(self, rows: Array[Rows], batch: LayerRows, kv: KVCache) -> list[Callable[[], None]]:
         """Say where the states of all segments are, and where the next ones go; returns nothing to be done."""
-        states = batch.states
+        states = batch.buffers
+        assert states is not None, "a model with recurrent layers has buffers for their states"
         for own, segment in zip(rows, batch.segments, strict=True):
             own.state, own.wanted = states.address(self.index, segment.state), len(segment.next_states)
             own.states = (State * own.wanted)(

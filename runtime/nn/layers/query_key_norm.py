@@ -23,15 +23,21 @@ class HeadNorm:
 
     Args:
         query: weight `[head_dim]` that all query heads share, or `[heads, head_dim]`.
-        key: likewise, of the key heads.
+        key: likewise, of the key heads; None in a layer that has none.
         config: the model's.
+        kv_heads: of the layer.
+        values: whether value heads are normalised, too, without a weight.
     """
 
-    def __init__(self, query: Tensor, key: Tensor, config: ModelConfig) -> None:
-        self.weights = query, key
-        weights = query.expand(config.num_heads, -1), key.expand(config.num_kv_heads, -1)
+    def __init__(
+        self, query: Tensor, key: Tensor | None, config: ModelConfig, kv_heads: int, *, values: bool = False
+    ) -> None:
+        self.weights = (query,) if key is None else (query, key)
+        expanded = [query.expand(config.num_heads, -1), *(() if key is None else (key.expand(kv_heads, -1),))]
+        if values and key is not None:
+            expanded.append(torch.ones_like(key).expand(kv_heads, -1))
         # Weights that are only planned are not joined: PyTorch would import its compiler for it, in seconds.
-        joint = weights[0] if query.is_meta else torch.cat(weights)
+        joint = expanded[0] if query.is_meta else torch.cat(expanded)
         self.joint: Norm = make_norm(joint, config)  # of all heads, each with its weight
 
     @property
@@ -40,7 +46,10 @@ class HeadNorm:
         return sum(weight.nbytes for weight in self.weights)
 
     def __call__(self, heads: Tensor, whole: Whole = alone) -> Tensor:
-        """Normalise query heads and the key heads behind them, `[rows, heads + kv_heads, head_dim]`."""
+        """Normalise query heads, the key heads behind them and, where they are normalised, the value heads.
+
+        They are `[rows, all of these, head_dim]`.
+        """
         return self.joint(heads)
 
 
@@ -80,20 +89,23 @@ class JointNorm:
         return torch.cat(normed, dim=1).to(heads.dtype).view_as(heads)
 
 
-def read_query_key_norm(source: WeightSource, config: ModelConfig) -> HeadNorm | JointNorm | None:
+def read_query_key_norm(source: WeightSource, config: ModelConfig, layer: int) -> HeadNorm | JointNorm | None:
     """Return the norm of a layer's query and key heads; None where the family has none."""
-    heads, kv_heads, dim = config.num_heads, config.num_kv_heads, config.head_dim
+    shape = config.shape(layer)
+    heads, kv_heads, dim = config.num_heads, shape.num_kv_heads, shape.head_dim
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     match config.qk_norm:
         case None:
             return None
-        case "shared":
+        case "shared" | "with_values":
             shapes = (dim,), (dim,)
         case "by_head":
             shapes = (heads, dim), (kv_heads, dim)
         case "joint":
             shapes = (heads * dim,), (kv_heads * dim,)
-    query, key = (
-        read_weight(source, name, config, *shape) for name, shape in zip(("q_norm", "k_norm"), shapes, strict=True)
-    )
-    return JointNorm(query, key, config) if config.qk_norm == "joint" else HeadNorm(query, key, config)
+    query = read_weight(source, "q_norm", config, *shapes[0])
+    key = None if shape.kv_layer is not None else read_weight(source, "k_norm", config, *shapes[1])
+    if config.qk_norm == "joint":
+        assert key is not None, "in these families every layer has keys"
+        return JointNorm(query, key, config)
+    return HeadNorm(query, key, config, kv_heads, values=config.qk_norm == "with_values")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 # Rows of what is recorded; a step takes the least that holds its own.
 SIZES = (1, 2, 4, 8, 16, 32, 64)
+MOST_DIM = 256  # of a head: the kernels of single rows were not run with more, which may not fit a GPU's registers
 
 logger = logging.getLogger("cede.model")
 
@@ -94,6 +95,8 @@ class RecordedLayers:
                 static[:count].copy_(computed)
         if rows.query_scale is not None and batch.query_scale is not None:
             rows.query_scale[:count].copy_(batch.query_scale)
+        if rows.layer_inputs is not None and batch.layer_inputs is not None:
+            rows.layer_inputs[:count].copy_(batch.layer_inputs)
         batch.hidden, batch.recorded = rows.hidden[:count], size
 
     def run(self, batch: Batch, index: int) -> bool:
@@ -114,6 +117,9 @@ def _static_rows(
     def angles(width: int) -> Tensor:
         return torch.zeros(size, 1, width, device=device, dtype=dtype)
 
+    given = None
+    if config.layer_input_size:
+        given = torch.zeros(size, config.num_layers, config.layer_input_size, device=device, dtype=dtype)
     return LayerRows(
         segments=[],
         ranges=[],
@@ -121,6 +127,7 @@ def _static_rows(
         rotations=[(angles(rope.rotary_dim), angles(rope.rotary_dim)) for rope in config.distinct_ropes],
         query_scale=None if config.scales.query is None else angles(1).float(),
         masks={},
+        layer_inputs=given,
         single=SingleRows(RowTable(numbers), capture.kernels),
     )
 
@@ -129,6 +136,9 @@ def _recordable(layer: object) -> DecoderLayer:
     """Return a layer of which all happens on the device.  Raises NotRecorded."""
     if not isinstance(layer, DecoderLayer):
         raise NotRecorded("kernels of another kind")
-    if not isinstance(layer.attention, SelfAttention) or not isinstance(layer.mlp, GatedMlp):
+    has_experts = layer.beside_mlp is not None or not isinstance(layer.mlp, GatedMlp)
+    if has_experts or not isinstance(layer.attention, SelfAttention):
         raise NotRecorded("latent attention, recurrence, or experts")
+    if layer.attention.dim > MOST_DIM:
+        raise NotRecorded(f"heads of {layer.attention.dim} numbers")
     return layer

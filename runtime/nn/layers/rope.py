@@ -136,6 +136,12 @@ def _yarn(config: RopeConfig) -> Tensor:
     return 1.0 / (config.factor * base) * (1 - kept) + 1.0 / base * kept
 
 
+def _proportional(config: RopeConfig) -> Tensor:
+    """Turn the first pairs alone, by the frequencies that they would have if all turned."""
+    turns = torch.arange(config.rotary_dim // 2) < config.rotated_pairs
+    return _linear(config) * turns
+
+
 def _longrope(config: RopeConfig, length: int) -> Tensor:
     """Scale each pair by a number of its own (Ding et al., arXiv 2402.13753).
 
@@ -152,4 +158,5 @@ _FREQUENCIES: dict[RopeKind, Callable[[RopeConfig], Tensor]] = {
     "ntk_alpha": _ntk_alpha,
     "llama3": _llama3,
     "yarn": _yarn,
+    "proportional": _proportional,
 }

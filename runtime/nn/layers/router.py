@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 
+from runtime.nn.layers.norm import RMSNorm
 from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
@@ -39,28 +40,41 @@ class Router:
     Attributes:
         weight: float32 `[experts, hidden]`.
         bias: float32 `[experts]`, or None.
-        correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; of
-            sigmoids alone.
+        correction: float32 `[experts]`, is added to scores where experts are chosen, not where they are weighted; None
+            for a plain softmax.
+        input_scale: `[hidden]`, the weight of the norm of what it scores, where there is one.
+        expert_scale: float32 `[experts]`, multiplies the weights of each there; else None.
     """
 
     def __init__(self, source: WeightSource, hidden: int, config: ExpertsConfig) -> None:
-        self.weight = source.tensor("weight", config.count, hidden).float()
+        self.weight = source.tensor("weight", config.count, hidden, dtype=torch.float32)
         self.bias = source.tensor("bias", config.count).float() if config.bias else None
         self.correction: Tensor | None = None
-        if config.gating == "sigmoid":
+        if config.gating != "softmax":
             self.correction = source.tensor("e_score_correction_bias", config.count, dtype=torch.float32)
+        self.input_scale: Tensor | None = None
+        self.expert_scale: Tensor | None = None
+        if config.router_eps is not None:
+            self.input_scale = source.tensor("scale", hidden, dtype=torch.float32)
+            self.expert_scale = source.tensor("per_expert_scale", config.count, dtype=torch.float32)
+            self._norm = RMSNorm(self.input_scale, config.router_eps)
         self._gating = _GATINGS[config.gating]
         self._config = config
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        return total_bytes(self.weight, self.bias, self.correction)
+        return total_bytes(self.weight, self.bias, self.correction, self.input_scale, self.expert_scale)
 
     def __call__(self, x: Tensor) -> Routes:
         """Choose the experts of rows, `[rows, hidden]`."""
-        logits = F.linear(x.float(), self.weight, self.bias)
+        x = x.float()
+        if self.expert_scale is not None:
+            x = self._norm(x).mul_(x.shape[-1] ** -0.5)
+        logits = F.linear(x, self.weight, self.bias)
         routes = self._gating(logits, self.correction, self._config)
+        if self.expert_scale is not None:
+            return Routes(routes.weights * self.expert_scale[routes.experts], routes.experts)
         return routes if self._config.scaling == 1 else Routes(routes.weights * self._config.scaling, routes.experts)
 
 
@@ -77,6 +91,13 @@ def _softmax(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -
     if config.normalised:
         return Routes(torch.softmax(largest, dim=-1), experts)
     return Routes(torch.softmax(logits, dim=-1).gather(-1, experts), experts)
+
+
+def _corrected_softmax(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
+    """Take those whose shares are the largest with the correction, and weigh them without it (Ernie 4.5)."""
+    assert correction is not None
+    shares = torch.softmax(logits, dim=-1)
+    return _weighted(shares, _choose(shares + correction, config, rated_by=1), config)
 
 
 def _sigmoid(logits: Tensor, correction: Tensor | None, config: ExpertsConfig) -> Routes:
@@ -111,5 +132,6 @@ def _weighted(scores: Tensor, experts: Tensor, config: ExpertsConfig) -> Routes:
 
 _GATINGS: dict[Gating, Callable[[Tensor, Tensor | None, ExpertsConfig], Routes]] = {
     "softmax": _softmax,
+    "corrected_softmax": _corrected_softmax,
     "sigmoid": _sigmoid,
 }

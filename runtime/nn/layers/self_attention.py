@@ -30,26 +30,35 @@ class SelfAttention:
         source: of the weights, under the module's name.
         config: the model's.
         index: of the layer.
+
+    Attributes:
+        dim: numbers of a head.
     """
 
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
-        self._heads, self._kv_heads, self._dim = config.num_heads, config.num_kv_heads, config.head_dim
+        shape = config.shape(index)
+        self._heads, self._kv_heads, self.dim = config.num_heads, shape.num_kv_heads, shape.head_dim
+        self._values_are_keys = shape.values_are_keys
+        self._own = self._kv_heads if shape.kv_layer is None else 0  # key heads that it computes, and as many of values
+        self._rotated = self._heads + self._own
+        self._normed = self._rotated + (self._own if config.qk_norm == "with_values" else 0)
         self._index = index
         self._window = config.window[index]
+        self._mask = self._window, config.group(index)
         rope = config.ropes[index]
         self.rope = None if rope is None else config.distinct_ropes.index(rope)
-        query, key_value = self._heads * self._dim, self._kv_heads * self._dim
-        parts = {"q_proj": query, "k_proj": key_value, "v_proj": key_value}
-        if config.output_gate:
-            parts["gate_proj"] = query
+        query, key_value = self._heads * self.dim, self._own * self.dim
+        parts = {"q_proj": query, "k_proj": key_value, "v_proj": 0 if self._values_are_keys else key_value}
+        parts["gate_proj"] = query if config.output_gate else 0
+        parts = {name: outputs for name, outputs in parts.items() if outputs}
         self._is_gated = config.output_gate
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
-        self.query_key_norm = read_query_key_norm(source, config)
+        self.query_key_norm = read_query_key_norm(source, config, index)
         self._norm_rotated = config.qk_norm_rotated
         self.output = source.linear({"o_proj": config.hidden_size}, query, bias=config.output_bias)
         self.sinks = source.tensor("sinks", self._heads) if config.sinks else None
         scale, softcap = config.scales.attention, config.scales.attention_softcap
-        self._scoring = Scoring(self._dim**-0.5 if scale is None else scale, softcap, self._window, self.sinks)
+        self._scoring = Scoring(self.dim**-0.5 if scale is None else scale, softcap, self._window, self.sinks)
         self._tile_kernel = choose_tile_kernel(source.device, source.dtype, config.scales, self.sinks)
 
     @property
@@ -60,24 +69,24 @@ class SelfAttention:
 
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Attend from all rows, `[rows, hidden]` to the same, and write their keys and values."""
-        heads, kv_heads, dim = self._heads, self._kv_heads, self._dim
-        qkv = self.qkv(x).view(len(x), -1, dim)  # [rows, all heads, dim]: of queries, keys, values, and gates
-        self._rotate(qkv.narrow(1, 0, heads + kv_heads), batch)  # query and key heads together, in place
-        query = qkv.narrow(1, 0, heads)
+        own, dim = self._own, self.dim
+        qkv = self._project(x, batch)
+        query, keys_values = qkv.narrow(1, 0, self._heads), qkv.narrow(1, self._heads, 2 * own)
         if batch.single is not None:
-            given = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim)
+            given = keys_values.view(len(x), 2, own, dim)
             return self._leave(self._attend_singly(query, given, batch.single, kv), qkv)
         # [2, kv_heads, rows, dim]
-        keys_values = qkv.narrow(1, heads, 2 * kv_heads).view(-1, 2, kv_heads, dim).permute(1, 2, 0, 3)
+        keys_values = keys_values.view(len(x), 2, own, dim).permute(1, 2, 0, 3)
         counts = [len(rows) for rows in batch.ranges]
         queries, written = query.split_with_sizes(counts), keys_values.split_with_sizes(counts, dim=2)
-        mask = batch.masks[self._window]
+        mask = batch.masks[self._mask]
         attended = []
-        for segment, own, new in zip(batch.segments, queries, written, strict=True):
-            kv.write(self._index, segment.slot, segment.start, new, segment.origin)
+        for segment, asking, new in zip(batch.segments, queries, written, strict=True):
+            if own:
+                kv.write(self._index, segment.slot, segment.start, new, segment.origin)
             first = first_visible(segment, self._window)
             keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
-            attended.append(attend(own, keys, values, mask, self._tile_kernel))
+            attended.append(attend(asking, keys, values, mask, self._tile_kernel))
         return self._leave(torch.cat(attended) if len(attended) > 1 else attended[0], qkv)
 
     def _leave(self, attended: Tensor, qkv: Tensor) -> Tensor:
@@ -89,19 +98,26 @@ class SelfAttention:
     def _attend_singly(self, query: Tensor, keys_values: Tensor, rows: SingleRows, kv: KVCache) -> Tensor:
         """Write `keys_values`, `[rows, 2, kv_heads, head_dim]`, and attend from each row of `query` by itself."""
         layer, ring = kv.layer(self._index)
-        rows.kernels.write(keys_values, layer, ring, rows.table)
+        if self._own:
+            rows.kernels.write(keys_values, layer, ring, rows.table)
         return rows.kernels.attend(query, self._kv_heads, layer, ring, rows.table, self._scoring)
 
-    def _rotate(self, heads: Tensor, batch: LayerRows) -> None:
-        """Normalise and rotate query and key heads, `[rows, heads + kv_heads, head_dim]`, in place."""
-        norm = self.query_key_norm
+    def _project(self, x: Tensor, batch: LayerRows) -> Tensor:
+        """Return the heads of queries, keys and values, `[rows, all of these, head_dim]`, normalised and rotated."""
+        qkv = self.qkv(x).view(len(x), -1, self.dim)
+        if self._values_are_keys and self._own:
+            qkv = torch.cat((qkv, qkv.narrow(1, self._heads, self._own)), dim=1)
+        norm, rotated, done = self.query_key_norm, self._rotated, 0
+        heads = qkv.narrow(1, 0, self._normed)
         normed = heads if norm is None or self._norm_rotated else norm(heads, batch.whole)
-        if self.rope is not None:
+        if self.rope is not None:  # query and key heads together, in place
             cos, sin = batch.rotations[self.rope]
-            apply_rope(normed, cos, sin, out=heads)
-        elif normed is not heads:
-            heads.copy_(normed)
+            apply_rope(normed.narrow(1, 0, rotated), cos, sin, out=qkv.narrow(1, 0, rotated))
+            done = rotated
+        if normed is not heads and done < self._normed:
+            qkv.narrow(1, done, self._normed - done).copy_(normed.narrow(1, done, self._normed - done))
         if norm is not None and self._norm_rotated:
             heads.copy_(norm(heads, batch.whole))
         if batch.query_scale is not None:
-            heads.narrow(1, 0, self._heads).mul_(batch.query_scale)
+            qkv.narrow(1, 0, self._heads).mul_(batch.query_scale)
+        return qkv

@@ -12,12 +12,20 @@ from transformers import (
     CohereForCausalLM,
     Ernie4_5Config,
     Ernie4_5ForCausalLM,
+    Exaone4Config,
+    Exaone4ForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
     Gemma3Config,
     Gemma3ForCausalLM,
     Gemma3ForConditionalGeneration,
     Gemma3TextConfig,
+    Gemma4Config,
+    Gemma4ForCausalLM,
+    Gemma4ForConditionalGeneration,
+    Gemma4TextConfig,
+    Gemma4UnifiedForCausalLM,
+    Gemma4UnifiedTextConfig,
     GemmaConfig,
     GemmaForCausalLM,
     Glm4Config,
@@ -44,10 +52,12 @@ from transformers import (
     SeedOssForCausalLM,
 )
 
-from tests.models.families.writing import write_checkpoint
+from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_FULL_AT_THE_ENDS = ["full_attention", "sliding_attention", "full_attention"]
 
 _gemma = partial(write_checkpoint, model_class=GemmaForCausalLM, config_class=GemmaConfig, embedding=0.05, head_dim=32)
 _gemma2 = partial(
@@ -69,6 +79,18 @@ _gemma3 = partial(
     head_dim=32,
     query_pre_attn_scalar=24,
     sliding_window=16,
+)
+_gemma4 = partial(
+    write_checkpoint,
+    model_class=Gemma4ForCausalLM,
+    config_class=Gemma4TextConfig,
+    embedding=0.05,
+    head_dim=16,
+    global_head_dim=32,
+    hidden_size_per_layer_input=0,
+    sliding_window=16,
+    final_logit_softcapping=4.0,
+    layer_types=_FULL_AT_THE_ENDS,
 )
 
 _phi3 = partial(write_checkpoint, model_class=Phi3ForCausalLM, config_class=Phi3Config)
@@ -98,6 +120,7 @@ _cohere2 = partial(
     layer_types=["sliding_attention", "full_attention", "sliding_attention"],
 )
 
+_exaone4 = partial(write_checkpoint, model_class=Exaone4ForCausalLM, config_class=Exaone4Config)
 _ministral = partial(write_checkpoint, model_class=MinistralForCausalLM, config_class=MinistralConfig, head_dim=32)
 _ministral3 = partial(write_checkpoint, model_class=Ministral3ForCausalLM, config_class=Ministral3Config, head_dim=16)
 
@@ -120,6 +143,15 @@ def _gemma3_with_images_config(**settings: Any) -> Gemma3Config:  # noqa: ANN401
     sizes = {"image_size": 28, "patch_size": 14}
     text = Gemma3TextConfig(**settings).to_dict()
     return Gemma3Config(text_config=text, vision_config={**vision, **sizes}, mm_tokens_per_image=4, dtype="float32")
+
+
+def _gemma4_with_images_config(**settings: Any) -> Gemma4Config:  # noqa: ANN401
+    """Likewise."""
+    vision = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "num_attention_heads": 2}
+    text = Gemma4TextConfig(**settings).to_dict()
+    return Gemma4Config(
+        text_config=text, vision_config={**vision, "num_key_value_heads": 2, "head_dim": 16}, dtype="float32"
+    )
 
 
 _LINEAR_ROPE = {"rope_type": "linear", "rope_theta": 10_000.0, "factor": 4.0}
@@ -158,6 +190,43 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
         seed=22,
         sliding_window_pattern=3,
     ),
+    "gemma4": partial(_gemma4, seed=50),
+    "gemma4-shared-values": partial(
+        _gemma4,
+        seed=51,
+        attention_k_eq_v=True,
+        num_global_key_value_heads=1,
+        num_key_value_heads=4,
+    ),
+    "gemma4-experts": partial(
+        _gemma4,
+        seed=54,
+        enable_moe_block=True,
+        num_experts=8,
+        top_k_experts=3,
+        moe_intermediate_size=32,
+        attention_k_eq_v=True,
+        num_global_key_value_heads=1,
+    ),
+    "gemma4-layer-inputs": partial(
+        _gemma4,
+        seed=55,
+        num_hidden_layers=6,
+        layer_types=["sliding_attention", "full_attention"] * 3,
+        hidden_size_per_layer_input=8,
+        vocab_size_per_layer_input=VOCAB_SIZE + 4,
+        num_kv_shared_layers=3,
+        use_double_wide_mlp=True,
+    ),
+    "gemma4-images": partial(
+        _gemma4,
+        model_class=Gemma4ForConditionalGeneration,
+        config_class=_gemma4_with_images_config,
+        seed=52,
+    ),
+    "gemma4-unified": partial(
+        _gemma4, model_class=Gemma4UnifiedForCausalLM, config_class=Gemma4UnifiedTextConfig, seed=53
+    ),
     "gemma": partial(_gemma, seed=30),
     "gemma2": partial(_gemma2, seed=31),
     "phi3": partial(_phi3, seed=32, sliding_window=16),
@@ -183,6 +252,15 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
         embedding=0.05,
     ),
     "hunyuan": partial(_hunyuan, seed=51, attention_bias=True, rope_parameters=_NTK_ROPE),
+    "exaone4": partial(_exaone4, seed=52, sliding_window=16, layer_types=_FULL_IN_THE_MIDDLE),
+    "exaone4-full": partial(
+        _exaone4,
+        seed=53,
+        sliding_window=None,
+        layer_types=["full_attention"] * 3,
+        tie_word_embeddings=True,
+        embedding=0.1,
+    ),
     "glm": partial(_glm, seed=39),
     "glm4": partial(_glm4, seed=40, attention_bias=False, partial_rotary_factor=0.5),
     "cohere": partial(_cohere, seed=41, tie_word_embeddings=False),

@@ -26,6 +26,8 @@ _CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
+_BUFFERS = ("e_score_correction_bias", "expert_bias", "layer_scalar")  # that are weights of files, too
+
 _SIZES = {
     "vocab_size": VOCAB_SIZE,
     "hidden_size": 64,
@@ -74,17 +76,15 @@ def spread_weights(model: torch.nn.Module, seed: int, embedding: float = 0.3) ->
 
     Each has a generator of its own, so that the order in which a module lists them does not matter.
     """
-    corrections = [
-        named for named in model.named_buffers() if named[0].endswith(("e_score_correction_bias", "expert_bias"))
-    ]
-    for index, (name, parameter) in enumerate(sorted([*model.named_parameters(), *corrections])):
+    buffers = [named for named in model.named_buffers() if named[0].endswith(_BUFFERS)]
+    for index, (name, parameter) in enumerate(sorted([*model.named_parameters(), *buffers])):
         generator = torch.Generator().manual_seed(seed * 1000 + index)
         noise = torch.randn(parameter.shape, generator=generator)
-        if name.endswith("norm.weight"):
+        if name.endswith(("norm.weight", "layer_scalar", "scale")) or "layernorm_" in name:
             parameter.copy_(1 + 0.2 * noise)
         elif name.endswith("bias"):
             parameter.copy_(0.3 * noise)
-        elif name.endswith(("embed_tokens.weight", "lm_head.weight")):
+        elif name.endswith(("embed_tokens.weight", "embed_tokens_per_layer.weight", "lm_head.weight")):
             parameter.copy_(embedding * noise)
             parameter[256:] *= 0.1
         else:

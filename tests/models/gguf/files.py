@@ -38,6 +38,17 @@ _UNCHANGED = (
     *("mistral-full", "qwen2", "qwen3", "qwen3-tied", "mixtral", "gpt-oss", "gemma", "phi3", "phi3-long"),
     *("ministral3", "hunyuan", "ernie", "glm"),
     *("phi3-partial", "granite", "olmo2", "olmo3", "olmo3-yarn", "glm4", "deepseek2-lite"),
+    *(
+        "glm4-moe",
+        "glm4-moe-qk-norm",
+        "glm4-moe-lite",
+        "minimax-m2",
+        "granite-moe",
+        "granite-moe-shared",
+        "olmoe",
+        "ernie-moe",
+        "lfm2",
+    ),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -47,6 +58,7 @@ _CHANGED: dict[str, dict[str, Any]] = {
     "deepseek3": {"attention_bias": False},
     "gpt-oss-plain-rope": {"swiglu_limit": 7.0},
     "qwen3-moe": {"mlp_only_layers": []},
+    "lfm2-moe": {"routed_scaling_factor": 1.0},
     "seed-oss": {"attention_out_bias": False},
 }
 
@@ -95,6 +107,15 @@ _CONVERSIONS = {
     "SeedOssForCausalLM": _Conversion(MODEL_ARCH.SEED_OSS),
     "GlmForCausalLM": _Conversion(MODEL_ARCH.CHATGLM, joined=True),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
+    "Glm4MoeForCausalLM": _Conversion(MODEL_ARCH.GLM4_MOE),
+    "GraniteMoeForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
+    "GraniteMoeSharedForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
+    "OlmoeForCausalLM": _Conversion(MODEL_ARCH.OLMOE),
+    "Ernie4_5_MoeForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5_MOE),
+    "MiniMaxM2ForCausalLM": _Conversion(MODEL_ARCH.MINIMAXM2),
+    "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
+    "Lfm2ForCausalLM": _Conversion(MODEL_ARCH.LFM2),
+    "Lfm2MoeForCausalLM": _Conversion(MODEL_ARCH.LFM2MOE),
 }
 
 
@@ -113,6 +134,9 @@ def write_gguf(
     conversion = _CONVERSIONS[config.architectures[0]]
     writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[conversion.arch])
     writer.add_type("model")
+    if modules := sum(name.endswith(".eh_proj.weight") for name in read_shards(folder)):
+        writer.add_nextn_predict_layers(modules)
+        config.num_hidden_layers += modules  # as the format counts them
     _add_sizes(writer, config)
     _add_windows(writer, config)
     _add_rope(writer, config)
@@ -133,6 +157,7 @@ def write_gguf(
 
 _NUMBERS: dict[str, Callable[[GGUFWriter, float], None]] = {
     "rms_norm_eps": GGUFWriter.add_layer_norm_rms_eps,
+    "norm_eps": GGUFWriter.add_layer_norm_rms_eps,
     "layer_norm_eps": GGUFWriter.add_layer_norm_eps,
     "attention_multiplier": GGUFWriter.add_attention_scale,
     "embedding_multiplier": GGUFWriter.add_embedding_scale,
@@ -152,21 +177,50 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
     writer.add_head_count_kv(config.num_key_value_heads)
+    if config.model_type.startswith("lfm2"):
+        _add_lfm2(writer, config)
     for setting, add in _NUMBERS.items():
         if getattr(config, setting, None) is not None:
             add(writer, getattr(config, setting))
+    _add_experts(writer, config)
     if hasattr(config, "kv_lora_rank"):
         _add_latent(writer, config)
-        return
-    experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
-    if experts:
-        writer.add_expert_count(experts)
-        writer.add_expert_used_count(config.num_experts_per_tok)
-    if experts and config.model_type != "mixtral":
-        writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
-    if getattr(config, "head_dim", None) is not None:
+    elif getattr(config, "head_dim", None) is not None:
         writer.add_key_length(config.head_dim)
         writer.add_value_length(config.head_dim)
+
+
+def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
+    if hasattr(config, "n_routed_experts"):
+        _add_deepseek_experts(writer, config)
+    elif experts:
+        writer.add_expert_count(experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
+        if getattr(config, "shared_intermediate_size", 0):
+            writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
+        if config.model_type not in ("mixtral", "granitemoe", "granitemoeshared", "olmoe"):
+            writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
+        if config.model_type == "ernie4_5_moe":
+            writer.add_interleave_moe_layer_step(config.moe_layer_interval)
+            writer.add_leading_dense_block_count(config.moe_layer_start_index)
+            writer.add_expert_shared_count(config.moe_num_shared_experts)
+            writer.add_expert_shared_feed_forward_length(config.intermediate_size // config.num_key_value_heads)
+        if config.model_type == "minimax_m2":
+            writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+
+
+def _add_lfm2(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    writer.add_shortconv_l_cache(config.conv_L_cache)
+    attends = [kind == "full_attention" for kind in config.layer_types]
+    writer.add_head_count_kv([config.num_key_value_heads if attend else 0 for attend in attends])
+    if config.model_type == "lfm2_moe":
+        writer.add_leading_dense_block_count(config.num_dense_layers)
+        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    else:
+        multiple = config.block_multiple_of
+        size = int(config.block_ffn_dim_multiplier * int(2 * config.intermediate_size / 3))
+        writer.add_feed_forward_length(multiple * math.ceil(size / multiple))
 
 
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -178,7 +232,12 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_value_length(config.kv_lora_rank)
     writer.add_key_length_mla(config.qk_nope_head_dim + config.qk_rope_head_dim)
     writer.add_value_length_mla(config.v_head_dim)
-    writer.add_leading_dense_block_count(config.first_k_dense_replace)
+    if "mscale_all_dim" in config.rope_parameters:
+        writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
+
+
+def _add_deepseek_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    writer.add_leading_dense_block_count(getattr(config, "first_k_dense_replace", 1))
     writer.add_expert_feed_forward_length(config.moe_intermediate_size)
     writer.add_expert_count(config.n_routed_experts)
     writer.add_expert_used_count(config.num_experts_per_tok)
@@ -189,10 +248,8 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     if config.n_group is not None:
         writer.add_expert_group_count(config.n_group)
         writer.add_expert_group_used_count(config.topk_group)
-    if config.model_type == "deepseek_v3":
+    if config.model_type in ("deepseek_v3", "glm4_moe"):
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    if "mscale_all_dim" in config.rope_parameters:
-        writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
 
 
 def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -252,11 +309,15 @@ def _add_vocabulary(writer: GGUFWriter, folder: Path, config: Any) -> None:  # n
 
 
 def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[tuple[str, Tensor]]:  # noqa: ANN401
-    names = gguf.get_tensor_name_map(conversion.arch, config.num_hidden_layers)
+    names, modules = (
+        gguf.get_tensor_name_map(arch, config.num_hidden_layers)
+        for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
+    )
     stored = canonical_experts(read_shards(folder), config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
-    if conversion.arch == MODEL_ARCH.DEEPSEEK2:
-        tensors = _cut_latent(tensors, config)
+    tensors = {name.replace("correction_bias", "correction.bias"): one.squeeze() for name, one in tensors.items()}
+    if (rewrite := _REWRITES.get(conversion.arch)) is not None:
+        tensors = rewrite(tensors, config)
     if conversion.joined:
         tensors = _joined(tensors)
     for name, tensor in _with_stacks(tensors).items():
@@ -266,7 +327,8 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
             tensor = _permuted(tensor, config.num_key_value_heads)
         if name.endswith("norm.weight"):
             tensor = tensor + conversion.added_to_norms
-        renamed = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        suffixes = (".weight", ".bias")
+        renamed = names.get_name(name, try_suffixes=suffixes) or modules.get_name(name, try_suffixes=suffixes)
         assert renamed is not None, name
         yield f"{renamed}.weight" if name.endswith("sinks") else renamed, tensor
     for kind in ("long", "short"):
@@ -274,6 +336,19 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
             yield f"rope_factors_{kind}.weight", torch.tensor(factors)
     if _rope(config)["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
+
+
+def _split_shared(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    """Split Granite's fused matrix of the MLP beside the experts, whose parts have names of DeepSeek's."""
+    split: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        before, fused, _ = name.partition("shared_mlp.input_linear")
+        if fused:
+            halves = zip(("gate_proj", "up_proj"), tensor.chunk(2), strict=True)
+            split |= {f"{before}mlp.shared_experts.{half}.weight": rows for half, rows in halves}
+        else:
+            split[name.replace("shared_mlp.output_linear", "mlp.shared_experts.down_proj")] = tensor
+    return split
 
 
 def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
@@ -286,8 +361,14 @@ def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  
             cut[name.replace("kv_b", "k_b")] = keys.transpose(1, 2).contiguous()
             cut[name.replace("kv_b", "v_b")] = values.contiguous()
         else:
-            cut[name.replace("e_score_correction_bias", "e_score_correction.bias")] = tensor
+            cut[name] = tensor
     return cut
+
+
+def _named_lfm2(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    """Rename what the library's table has under other names."""
+    renamed = {name.replace("expert_bias", "expert_bias.bias"): tensor for name, tensor in tensors.items()}
+    return {name.removeprefix("model." * (".experts." in name)): tensor for name, tensor in renamed.items()}
 
 
 def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -301,6 +382,13 @@ def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         elif not module.endswith((".self_attn.k", ".self_attn.v")):
             joined[name] = tensor
     return joined
+
+
+_REWRITES: dict[MODEL_ARCH, Callable[[dict[str, Tensor], Any], dict[str, Tensor]]] = {
+    MODEL_ARCH.GRANITE_MOE: _split_shared,
+    MODEL_ARCH.DEEPSEEK2: _cut_latent,
+    MODEL_ARCH.LFM2MOE: _named_lfm2,
+}
 
 
 def _with_stacks(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -89,6 +89,16 @@ HUNYUAN = LLAMA | {  # heads that are normalised after they were rotated
     "model_type": "hunyuan_v1_dense",
     "head_dim": 64,
 }
+GEMMA4 = GEMMA3 | {  # heads of two sizes, inputs of each layer, and the last two read the KV of the first two
+    "architectures": ["Gemma4ForCausalLM"],
+    "model_type": "gemma4_text",
+    "num_hidden_layers": 4,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "global_head_dim": 128,
+    "num_kv_shared_layers": 2,
+    "hidden_size_per_layer_input": 16,
+    "vocab_size_per_layer_input": 320,
+}
 PHI3 = LLAMA | {  # half of each head is rotated
     "architectures": ["Phi3ForCausalLM"],
     "model_type": "phi3",

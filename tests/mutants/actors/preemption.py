@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "what is exchanged is not known any more to stand on blocks that may be wrong",
         "actors/core/places/record.py",
-        '"owner", "reserved")]',
-        '"owner", "reserved", "stands_on")]',
+        '"pool", "owner", "reserved")',
+        '"pool", "owner", "reserved", "stands_on")',
         ("tests/unit/actors/core/places/test_record.py::test_all_that_is_known_of_kv_goes_with_it",),
     ),
     Mutant(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
 # heads of which a part is rotated, or that are normed after it; queries scaled by their position; experts; sinks; a
-# latent; recurrent layers.
+# latent; recurrent layers; experts beside an MLP and a norm of values; inputs of layers and shared KV.
 STEP_FAMILIES = (
     "llama-bias",
     "qwen3-tied",
@@ -42,7 +42,10 @@ STEP_FAMILIES = (
     "deepseek2",
     "deepseek3",
     "lfm2",
+    "gemma4-experts",
+    "gemma4-layer-inputs",
     "qwen3.5",
+    "granite-hybrid",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}

@@ -177,9 +177,9 @@ class IndexOnTheHost(Transformer):
 class MaskOnTheHost(Transformer):
     """Masks attention by a tensor on the host."""
 
-    def build_mask(self, segments: Sequence[Segment], window: int | None) -> torch.Tensor | None:
+    def build_mask(self, segments: Sequence[Segment], window: int | None, group: int) -> torch.Tensor | None:
         """Build the mask on the host."""
-        mask = super().build_mask(segments, window)
+        mask = super().build_mask(segments, window, group)
         return None if mask is None else mask.cpu()
 
 

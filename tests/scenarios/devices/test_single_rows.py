@@ -97,6 +97,8 @@ def test_the_doctor_compiles_them_where_the_model_does_without(
         assert checked == [(MetalRows, MPS, torch.bfloat16, config.head_dim)]
         with pytest.raises(NotHere, match="no such kernels for latent attention"):
             check_single_rows(on_mps(configs["deepseek3-plain"], torch.bfloat16))
+        with pytest.raises(NotHere, match="no such kernels for layers of other sizes each"):
+            check_single_rows(on_mps(configs["gemma4-experts"], torch.bfloat16))
 
 
 @pytest.mark.parametrize(

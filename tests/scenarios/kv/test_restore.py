@@ -126,7 +126,7 @@ async def test_a_cancel_in_each_phase(phase: str, tmp_path: Path) -> None:
     """The moments are found, not guessed: each phase is met by name."""
     folder = fresh(tmp_path)
     with open_settled_disk(folder) as disk:
-        async with open_kv_simulation(slots=1, disk=disk, read_seconds=0.01) as sim, trio.open_nursery() as nursery:
+        async with open_kv_simulation(slots=1, disk=disk) as sim, trio.open_nursery() as nursery:
             first = await sim.client(ask("first", SYSTEM + text(250, 3), max_tokens=8))
             await sim.settle()
             sim.evict(ram=True)

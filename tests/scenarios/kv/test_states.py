@@ -135,6 +135,18 @@ async def test_the_states_of_a_sequence_that_nobody_wants_go_first() -> None:
         sim.manager.check_integrity()
 
 
+@simulated()
+async def test_who_is_preempted_goes_on_from_its_state() -> None:
+    async with recurrent(preemption="on", positions=1024) as sim:
+        async with trio.open_nursery() as nursery:
+            story = sim.expect(ask("old", LONG, max_tokens=40, priority=1))
+            nursery.start_soon(sim.client, story.asked)
+            await until(lambda: len(story.events) > 10)
+            await sim.client(ask("new", text(90, 2), max_tokens=10))
+        assert sim.manager.preemption.resumes == 1
+        assert sim.rows(story) == len(LONG)
+
+
 # --- cancels, faults, drafts, bursts ----------------------------------------------------------------------------------
 
 

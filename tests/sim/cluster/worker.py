@@ -6,7 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
@@ -164,12 +164,12 @@ class WorkerSimulation(KVSimulation):
         self._publisher = publisher
 
     @asynccontextmanager
-    async def watched(self) -> AsyncIterator[None]:
+    async def watched(self) -> AsyncIterator[Self]:
         """Look at the engine while the scope lasts."""
         async with Simulation.watched(self):
             events = BlockEvents(self.manager.cache.root, self._publisher)
             with told_of_blocks(self.manager, events) as self.held:
-                yield
+                yield self
 
 
 class Worker:
@@ -271,7 +271,7 @@ class Worker:
         watch = KVWatch(model, lambda rows: (base + row * rows) / LAYERS, Chaos(plan), Truth(), 0.001, None)
         watch.device.recovery_seconds = scenario.recovery
         executor = FreezableExecutor(watch.device, self.process)
-        served = serve_stand_in(CONTEXT, (), None, faults)
+        served = serve_stand_in(CONTEXT, (), faults)
         config = EngineConfig(slots=scenario.slots, queue=scenario.queue, chunk_tokens=32)
         cache = PrefixCache(
             ROOT,
@@ -285,8 +285,8 @@ class Worker:
             owner=LendableOwner(),
         )
         async with open_engine(executor, served, config, cache, StandInGrammars(faults)) as engine:
-            sim = WorkerSimulation(engine, model, watch, faults, watch.truth, publisher=self.publisher)
-            async with sim.watched():
+            parts = engine, model, watch, faults, watch.truth
+            async with WorkerSimulation(*parts, publisher=self.publisher).watched() as sim:
                 yield sim
 
     # --- Dynamo's end -------------------------------------------------------------------------------------------------

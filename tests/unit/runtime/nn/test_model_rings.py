@@ -35,7 +35,7 @@ class Subject(NamedTuple):
     solo: list[int]
 
 
-@pytest.fixture(scope="module", params=["mistral", "qwen2-window"])
+@pytest.fixture(scope="module", params=["mistral", "qwen2-window", "gemma4-layer-inputs"])
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)
@@ -146,8 +146,8 @@ def test_blocks_without_windows_serve_all_but_the_end_of_a_prefix(subject: Subje
     whole = model.transfer(Save(0, middle, end))
     assert part is not None
     assert whole is not None
-    assert part.shape[0] == model.kv.full_layers
-    assert whole.shape[0] == model.num_layers
+    assert part.shape[0] == model.kv.full_pieces
+    assert whole.shape[0] == model.kv.row_shape[0]
     model.transfer(Load(1, 0, part, origin=model.context))
     model.transfer(Load(1, middle, whole, origin=model.context))
     changed = [*PROMPT[:end], *PROMPT[:20]]
@@ -174,8 +174,8 @@ def test_a_step_with_more_rows_than_a_ring_bears_is_refused(model: Transformer) 
 def test_rings_take_the_memory_that_is_computed_before(subject: Subject) -> None:
     model = open_transformer(subject.folder, slots=2, context=256, slack=SLACK)
     full = open_transformer(subject.folder, slots=2, context=256)
-    ringed = model.num_layers - model.kv.full_layers
-    rows = model.kv.full_layers * 256 + ringed * (WINDOW + SLACK)
-    assert model.kv.nbytes * model.num_layers * 256 == full.kv.nbytes * rows
+    pieces = model.kv.row_shape[0]
+    rows = model.kv.full_pieces * 256 + (pieces - model.kv.full_pieces) * (WINDOW + SLACK)
+    assert model.kv.nbytes * pieces * 256 == full.kv.nbytes * rows
     assert kv_bytes(model.config, model.kv.dtype, slots=2, context=256) == full.kv.nbytes
     assert kv_bytes(model.config, model.kv.dtype, slots=2, context=256, slack=SLACK) == model.kv.nbytes

@@ -47,7 +47,7 @@ class Subject(NamedTuple):
     solo: list[int]
 
 
-@pytest.fixture(scope="module", params=["lfm2", "qwen3-next"])
+@pytest.fixture(scope="module", params=["lfm2", "qwen3-next", "granite-hybrid"])
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)
@@ -110,15 +110,14 @@ async def test_steps_of_a_burst_take_turns_with_three_buffers(subject: Subject, 
     end = len(PROMPT)
     run(model, [Segment(0, 0, PROMPT[:-1])])
     (first,) = with_states(model, [Segment(0, end - 1, PROMPT[-1:], sample=greedy(end))])
-    others = with_states(model, [Segment(1, 5, [1]), Segment(1, 6, [1])])
-    spares = [one.state for one in others if one.state is not None]
-    rows = [replace(first, spare_states=tuple(spares))]
+    begun = with_states(model, [Segment(1, length, [1]) for length in (5, 6)])
+    rows = [replace(first, spare_states=tuple(one.state for one in begun if one.state is not None))]
     result = await InlineExecutor(model).run_step(StepJob(rows, burst=Burst(TOKENS, TOKENS, lambda: True)))
     assert [token.token_id for token in result.segments[0].tokens] == subject.solo
 
 
 def test_kernels_compute_the_layers_that_they_can(subject: Subject) -> None:
-    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32")
-    loaded = load_model(options, open_checkpoint(subject.folder), state_buffers=129)
+    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32", state_memory=2**20)
+    loaded = load_model(options, open_checkpoint(subject.folder))
     assert loaded.native_layers < loaded.num_layers
     assert generate(loaded, [Running(0, PROMPT, chunk=7)], TOKENS)[0] == subject.solo

@@ -16,7 +16,7 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
 from runtime.store.resolve import resolve_model
-from tests.models.mtp_checkpoints import Reference, write_deepseek, write_deepseek3, write_mimo
+from tests.models.mtp_checkpoints import Reference, write_deepseek, write_deepseek3, write_glm4_moe, write_mimo
 from tests.models.speculation_driver import open_pair, poison
 from tests.models.step_driver import random_tokens, run
 
@@ -40,7 +40,7 @@ class Subject(NamedTuple):
     module: Transformer
 
 
-@pytest.fixture(scope="module", params=[write_deepseek, write_mimo, write_deepseek3])
+@pytest.fixture(scope="module", params=[write_deepseek, write_mimo, write_deepseek3, write_glm4_moe])
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param.__name__)
     return open_subject(folder, request.param(folder))

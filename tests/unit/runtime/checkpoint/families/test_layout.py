@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 LAYER = "model.layers.1."
 
 
+def test_keys_and_values_of_layers_that_have_no_kv_are_left_out(tmp_path: Path) -> None:
+    """Published files have them for all layers."""
+    FAMILIES["gemma4-layer-inputs"](tmp_path)  # of six layers, the last three read what others have
+    path = tmp_path / "model.safetensors"
+    expected, tensors = open_checkpoint(tmp_path).tensors().keys(), load_file(path)
+    unused = {name.replace(".0.", ".4."): tensor for name, tensor in tensors.items() if ".0.self_attn." in name}
+    save_file({name: tensor.clone() for name, tensor in (unused | tensors).items()}, path)
+    assert open_checkpoint(tmp_path).tensors().keys() == expected
+
+
 def test_fused_matrices_become_their_parts(tmp_path: Path) -> None:
     FAMILIES["phi3"](tmp_path)  # 4 query and 2 key heads of 16 numbers, 96 rows of gate and of up
     whole, parts = load_file(tmp_path / "model.safetensors"), open_checkpoint(tmp_path).tensors()
@@ -104,3 +114,15 @@ def test_what_is_not_fused_stays(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(tmp_path)
     tensors = checkpoint.tensors()
     assert split_gate_up(split_qkv(tensors, checkpoint.config), checkpoint.config) == tensors
+
+
+def test_ernies_correction_is_a_vector_and_its_module_is_left_out(tmp_path: Path) -> None:
+    FAMILIES["ernie-moe"](tmp_path)
+    path = tmp_path / "model.safetensors"
+    whole = load_file(path)
+    save_file(whole | {"model.mtp_linear_proj.0.weight": torch.zeros(64, 128)}, path)
+    parts = open_checkpoint(tmp_path).tensors()
+    correction = whole[f"{LAYER}mlp.moe_statics.e_score_correction_bias"]
+    assert correction.shape == (1, 6)
+    assert torch.equal(parts[f"{LAYER}mlp.gate.e_score_correction_bias"].expand(), correction[0])
+    assert not any("mtp" in name or "moe_statics" in name for name in parts)

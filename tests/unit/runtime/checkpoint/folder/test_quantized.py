@@ -229,8 +229,7 @@ def test_plain_folders_have_no_layout() -> None:
 @every_row(
     "settings, why",
     [
-        ({"quantization_config": {"quant_method": "fp8"}}, "quant_method 'fp8' is not supported; these are: awq"),
-        ({"quantization_config": {"quant_method": "bitsandbytes"}}, "'bitsandbytes' is not supported"),
+        ({"quantization_config": {"quant_method": "bitsandbytes"}}, "'bitsandbytes' is not supported; these are: awq"),
         ({"quantization_config": {}}, "quant_method None is not supported"),
         ({"quantization_config": []}, "is not an object"),
         ({"quantization": {"bits": 4, "group_size": 32, "mode": "nvfp4"}}, "mode 'nvfp4' is not supported"),

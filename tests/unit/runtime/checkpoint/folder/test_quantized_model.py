@@ -136,7 +136,7 @@ def test_a_quantised_folder_says_what_its_expanded_weights_say(tool: str, family
 def test_a_form_that_is_not_read_is_refused_with_the_config(tmp_path: Path) -> None:
     FAMILIES["llama"](tmp_path)
     config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
-    config["quantization_config"] = {"quant_method": "fp8"}
+    config["quantization_config"] = {"quant_method": "bitsandbytes"}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(CheckpointError, match="quant_method 'fp8' is not supported"):
+    with pytest.raises(CheckpointError, match="quant_method 'bitsandbytes' is not supported"):
         _ = open_checkpoint(tmp_path).config

@@ -67,6 +67,8 @@ SEED_CODER = (
 EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 DEEPSEEK_CODER = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN)
 
+O200K = sequence(O200K_WORD % (CONTRACTION, CONTRACTION) + r"\p{N}{1,3}" + O200K_REST)
+
 REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "chatglm-bpe": (CL100K, None),
     "command-r": of_class(CohereTokenizer),
@@ -76,11 +78,13 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "deepseek-v3": (sequence(*DEEPSEEK_V3), None),
     "glm4": (CL100K, None),
     "gpt-2": of_class(GPT2Tokenizer),
-    "gpt-4o": (sequence(O200K_WORD % (CONTRACTION, CONTRACTION) + r"\p{N}{1,3}" + O200K_REST), None),
+    "gpt-4o": (O200K, None),
     "hunyuan-dense": (sequence(*DEEPSEEK_V3), None),
+    "lfm2": (CL100K, None),
     "llama-bpe": (CL100K, None),
     "llama-v3": (CL100K, None),
     "llama3": (CL100K, None),
+    "minimax-m2": (O200K, None),
     "olmo": of_class(GPTNeoXTokenizer),
     "phi-2": of_class(GPT2Tokenizer),
     "qwen2": of_class(Qwen2Tokenizer),

@@ -27,6 +27,7 @@ from tests.models.layers.native_models import (
     CONTEXT,
     CPU,
     GEMMA3,
+    GEMMA4,
     GRANITE,
     LLAMA,
     QWEN2,
@@ -137,6 +138,7 @@ OTHERS = {
         GEMMA3 | {"architectures": ["Gemma2ForCausalLM"], "model_type": "gemma2", "attn_logit_softcapping": 3.0},
         Quantization.INT4,
     ),
+    "layers of several sizes": (GEMMA4, Quantization.INT4),
 }
 
 

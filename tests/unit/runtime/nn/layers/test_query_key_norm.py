@@ -36,7 +36,7 @@ def test_vectors_are_heads_or_all_of_them(family: str, joint: bool, tmp_path: Pa
     FAMILIES[family](tmp_path)
     checkpoint = open_checkpoint(tmp_path)
     tensors, config = checkpoint.tensors(), checkpoint.config
-    norm = read_query_key_norm(StoredSource(tensors, "cpu", torch.float32).under(PREFIX), config)
+    norm = read_query_key_norm(StoredSource(tensors, "cpu", torch.float32).under(PREFIX), config, 1)
     assert norm is not None
     heads = 3 * torch.randn(5, HEADS + KV_HEADS, DIM, generator=torch.Generator().manual_seed(1)) + 1
     textbook = _layer_norm if config.norms.kind == "layer" else _rms
@@ -54,7 +54,7 @@ def test_vectors_are_heads_or_all_of_them(family: str, joint: bool, tmp_path: Pa
 def test_bytes_are_those_of_the_file(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
     checkpoint = open_checkpoint(tmp_path)
-    norm = read_query_key_norm(ShapeSource(), checkpoint.config)
+    norm = read_query_key_norm(ShapeSource(), checkpoint.config, 1)
     assert norm is not None
     names = [f"{PREFIX}.{name}.weight" for name in ("q_norm", "k_norm")]
     assert norm.nbytes == sum(checkpoint.tensors()[name].num_bytes for name in names)
@@ -63,4 +63,4 @@ def test_bytes_are_those_of_the_file(family: str, tmp_path: Path) -> None:
 def test_a_family_without(tmp_path: Path) -> None:
     FAMILIES["qwen3-tied"](tmp_path)
     config = replace(open_checkpoint(tmp_path).config, qk_norm=None)
-    assert read_query_key_norm(ShapeSource(), config) is None
+    assert read_query_key_norm(ShapeSource(), config, 1) is None

@@ -12,7 +12,7 @@ from runtime.devices.single_rows import rows
 from runtime.nn.layers import recorded
 from tests.fakes.devices.cuda import InterpretedCapture
 from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
-from tests.models.layers.native_models import CONTEXT, LLAMA, QWEN3, difference, run, segments_of
+from tests.models.layers.native_models import CONTEXT, GEMMA4, LLAMA, QWEN3, difference, run, segments_of
 
 EXPERTS = LLAMA | {
     "architectures": ["MixtralForCausalLM"],
@@ -20,6 +20,7 @@ EXPERTS = LLAMA | {
     "num_local_experts": 4,
     "num_experts_per_tok": 2,
 }
+RECORDED = MODELS | {"gemma4": GEMMA4}
 SIZES = (1, 4)
 
 
@@ -31,9 +32,9 @@ def capture(monkeypatch: pytest.MonkeyPatch) -> InterpretedCapture:
     return InterpretedCapture()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", RECORDED)
 def test_recorded_layers_are_what_they_were_recorded_of(capture: InterpretedCapture, name: str) -> None:
-    plain, model = pair(MODELS[name], capture=capture)
+    plain, model = pair(RECORDED[name], capture=capture)
     assert len(capture.done) == len(SIZES) * plain.num_layers
     with torch.inference_mode():
         capture.done.clear()

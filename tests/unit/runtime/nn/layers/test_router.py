@@ -51,9 +51,9 @@ def test_weights_are_shares_of_all_experts_or_of_the_chosen(normalised: bool) ->
 
 
 def test_half_precision_rounds_no_logit() -> None:
-    """Rows and weights are rounded, as they come; what is computed with them is not."""
+    """Rows are rounded, as they come; the weight, and what is computed with both, is not."""
     rows = _rows(torch.bfloat16)
-    weight = RandomSource(CPU, torch.bfloat16, seed=1).tensor("weight", COUNT, HIDDEN)
+    weight = RandomSource(CPU, torch.float32, seed=1).tensor("weight", COUNT, HIDDEN)
     routes = _router(dtype=torch.bfloat16)(rows)
     largest = (rows.double() @ weight.double().T).topk(PER_ROW, dim=-1)
     assert torch.equal(routes.experts, largest.indices)
@@ -100,6 +100,20 @@ def test_a_correction_chooses_and_does_not_weigh(normalised: bool) -> None:
     if normalised:
         weights /= weights.sum(-1, keepdim=True)
     torch.testing.assert_close(routes.weights.double(), 1.5 * weights, atol=1e-6, rtol=1e-5)
+
+
+def test_shares_may_have_a_correction_too() -> None:
+    """Ernie 4.5."""
+    config = ExpertsConfig(COUNT, PER_ROW, 8, "corrected_softmax")
+    router = Router(RandomSource(CPU, torch.float32, seed=1), HIDDEN, config)
+    assert router.correction is not None
+    router.correction.mul_(20)
+    routes = router(_rows())
+    shares = torch.softmax(_logits(_rows(), bias=False).double(), dim=-1)
+    assert routes.experts.tolist() == (shares + router.correction).topk(PER_ROW).indices.tolist()
+    assert routes.experts.tolist() != shares.topk(PER_ROW).indices.tolist(), "the correction does not matter"
+    weights = shares.gather(1, routes.experts)
+    torch.testing.assert_close(routes.weights.double(), weights / weights.sum(-1, keepdim=True), atol=1e-6, rtol=1e-5)
 
 
 def test_the_correction_is_kept_in_float32() -> None:

@@ -1,0 +1,112 @@
+"""Rules that tell the sizes of each layer: of all alike, and in families where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runtime.checkpoint.families.layer_kinds import FULL
+from runtime.checkpoint.json_fields import boolean, integer, invalid
+from runtime.checkpoint.layer_shape import LayerShape
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.json_fields import Settings
+
+# What the layers that see everything have of their own in Gemma 4, by the names of its published files.
+_GLOBAL = {"head_dim": "global_head_dim", "num_key_value_heads": "num_global_key_value_heads"}
+
+
+def read_shape(settings: Settings) -> LayerShape:
+    """Return the sizes of a layer that has none of its own.
+
+    Raises:
+        CheckpointError: there can be no such layer.
+    """
+    num_heads = integer(settings, "num_attention_heads")
+    return LayerShape(_num_kv_heads(settings, num_heads), _head_dim(settings, num_heads), _inner(settings))
+
+
+def _num_kv_heads(settings: Settings, num_heads: int) -> int:
+    if settings["num_key_value_heads"] is None:
+        return num_heads
+    num_kv_heads = integer(settings, "num_key_value_heads")
+    if num_heads % num_kv_heads:
+        raise invalid("num_key_value_heads", num_kv_heads, f"does not divide the {num_heads} attention heads")
+    return num_kv_heads
+
+
+def _head_dim(settings: Settings, num_heads: int) -> int:
+    if settings["head_dim"] is None:
+        hidden_size = integer(settings, "hidden_size")
+        if hidden_size % num_heads:
+            raise invalid("hidden_size", hidden_size, f"is not a multiple of the {num_heads} attention heads")
+        head_dim = hidden_size // num_heads
+    else:
+        head_dim = integer(settings, "head_dim")
+    if head_dim % 2:
+        raise invalid("head_dim", head_dim, "is odd, so it cannot be rotated in pairs")
+    return head_dim
+
+
+def _inner(settings: Settings) -> int:
+    return integer(settings, "intermediate_size")
+
+
+# --- by layer: none where all are alike -------------------------------------------------------------------------------
+
+
+def all_alike(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
+    """Give no layer sizes of its own, as in Llama."""
+    return ()
+
+
+def gemma4_shapes(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
+    """Read the keys of Gemma 4: layers that see everything have other heads, and the last layers have no KV."""
+    if types[-1] != FULL:  # transformers makes it such a layer, whatever the file says
+        raise invalid("layer_types", types[-1], f"is not supported for the last layer, only {FULL} is")
+    full = replace(
+        read_shape({**settings, **_overrides(settings, types)}),
+        values_are_keys=boolean(settings, "attention_k_eq_v"),
+    )
+    shapes = [full if kind == FULL else read_shape(settings) for kind in types]
+    sharing = integer(settings, "num_kv_shared_layers", minimum=0)
+    first = max(0, len(types) - sharing)
+    latest = {kind: layer for layer, kind in enumerate(types[:first])}
+    if not latest.keys() >= set(types[first:]):
+        raise invalid("num_kv_shared_layers", sharing, "leaves layers for which no layer of their type has KV")
+    width = 2 if boolean(settings, "use_double_wide_mlp") else 1
+    for layer in range(first, len(types)):
+        inner = width * shapes[layer].intermediate_size
+        shapes[layer] = replace(shapes[layer], kv_layer=latest[types[layer]], intermediate_size=inner)
+    return tuple(shapes)
+
+
+def no_layer_inputs(settings: Settings) -> tuple[int, int]:
+    """Give layers nothing of a token but the hidden states, as Llama does."""
+    return 0, 0
+
+
+def gemma4_layer_inputs(settings: Settings) -> tuple[int, int]:
+    """Read how many numbers each layer of Gemma 4 is given, of how many tokens; none in the larger models."""
+    key = "vocab_size_per_layer_input"
+    size, vocab = integer(settings, "hidden_size_per_layer_input", minimum=0), integer(settings, key)
+    if size and vocab < integer(settings, "vocab_size"):
+        raise invalid(key, vocab, f"is less than the {settings['vocab_size']} of vocab_size")
+    return size, vocab
+
+
+def _overrides(settings: Settings, types: list[str]) -> Settings:
+    """Return the keys that are others in layers that see everything.
+
+    Published files have names for them; transformers 5 writes them for each layer, under `per_layer_config`.
+    """
+    by_layer = settings["per_layer_config"]
+    if by_layer is None:
+        named = _GLOBAL if settings["attention_k_eq_v"] else {"head_dim": "global_head_dim"}
+        return {key: settings[name] for key, name in named.items() if settings[name] is not None}
+    layers = [str(layer) for layer, kind in enumerate(types) if kind == FULL]
+    own = by_layer.get(layers[0], {}) if isinstance(by_layer, Mapping) else None
+    if not isinstance(own, Mapping) or by_layer not in ({}, dict.fromkeys(layers, own)) or own.keys() - _GLOBAL:
+        raise invalid("per_layer_config", by_layer, f"is not {' and '.join(_GLOBAL)}, alike for all layers of {FULL}")
+    return own

@@ -1,0 +1,24 @@
+"""The sizes of one layer, where not all layers of a model are alike, in a module that does not import torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShape:
+    """Sizes of a layer's attention and MLP.
+
+    Attributes:
+        num_kv_heads: key and value heads; divides the query heads.
+        head_dim: numbers of a head; even.
+        intermediate_size: the MLP's inner width.
+        values_are_keys: its values are the product that its keys are made of, so it has no matrix for them.
+        kv_layer: the earlier layer whose KV it reads, as it has none of its own; None where it has.
+    """
+
+    num_kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    values_are_keys: bool = False
+    kv_layer: int | None = None
