@@ -14,12 +14,14 @@ import torch
 from runtime.checkpoint.folder.plain import PlainTensor
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
+from runtime.kv.states import state_bytes
 from runtime.loading import few_rows, footprint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.footprint import DrafterMemory
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
+from runtime.loading.state_buffers import PER_SLOT, SNAPSHOTS
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.nn.matrices.quantization import Quantization
@@ -97,13 +99,14 @@ def test_recurrent_layers_take_memory_for_rows_and_states(tmp_path: Path) -> Non
     config = open_checkpoint(tmp_path).config
     options = LoadOptions(tmp_path)
     attending = replace(config, recurrent=(None,) * 3)
-    without, with_rows, with_states = (
-        footprint.footprint(options, own, DrafterMemory(), CPU, torch.bfloat16, states=states)
-        for own, states in ((attending, 0), (config, 0), (config, 1000))
+    without, takes = (
+        footprint.footprint(options, own, DrafterMemory(), CPU, torch.bfloat16) for own in (attending, config)
     )
     convolved = 128 + 2 * 2 * 24
-    assert with_rows.activations - without.activations == 512 * 16 * convolved * 4
-    assert with_states.without_kv - with_rows.without_kv == 1000
+    assert takes.activations - without.activations == 512 * 16 * convolved * 4
+    states = options.slots * (PER_SLOT + SNAPSHOTS) * state_bytes(config, torch.bfloat16)
+    assert (without.states.nbytes, takes.states.nbytes) == (0, states)
+    assert takes.without_kv == takes.weights + states + max(takes.largest_part, takes.activations)
 
 
 def test_one_matrix_at_a_time_is_plain(llama: Path) -> None:
