@@ -9,11 +9,17 @@ To add one, read these, and add an entry to `ARCHITECTURES`.  What an entry does
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from runtime.checkpoint.gguf import deepseek, gemma4, hybrid
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from runtime.checkpoint.gguf.file import GgufFile
+    from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.stored import StoredTensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,14 @@ _LAYER_NORM = {"attention.layer_norm_epsilon": Key("layer_norm_eps", float, requ
 _WINDOW = {"attention.sliding_window": Key("sliding_window")}
 
 
+def _no_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
+    return {}
+
+
+def _as_they_are(tensors: dict[str, StoredTensor], settings: Settings) -> dict[str, StoredTensor]:
+    return tensors
+
+
 @dataclass(frozen=True, slots=True)
 class Architecture:
     """One architecture of llama.cpp.
@@ -55,7 +69,8 @@ class Architecture:
     Attributes:
         name: the architecture in config.json.
         model_type: likewise.
-        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'.
+        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'; with it, where
+            transformers' has another end.
         keys: those beside `COMMON_KEYS`.
         fixed: keys that are read only to see that their value is this one.
         settings: those that are the same for all files.
@@ -68,6 +83,9 @@ class Architecture:
         rope: settings of a stretched rope that no key has.
         rope_keys: keys of settings that lie among the rope's; 0 is as absent.
         variants: by a key, the entry of files of this architecture that have it, and not as 0.
+        more_keys: those that `more_settings` reads, in the place of `COMMON_KEYS` where they are there, too.
+        more_settings: tells the settings that are not a key's value, from the file and those that are.
+        restored: undoes what the conversion did to tensors, by their canonical names, besides what is said above.
         narrow_layers: the number of layers of the model whose queries are scaled by hidden size over heads, and not by
             the size of a head, as those of the others; no key says so.  None where config.json has no such setting.
     """
@@ -86,6 +104,9 @@ class Architecture:
     rope: Mapping[str, Any] = field(default_factory=dict)
     rope_keys: Mapping[str, Key] = field(default_factory=dict)
     variants: Mapping[str, Architecture] = field(default_factory=dict)
+    more_keys: frozenset[str] = frozenset()
+    more_settings: Callable[[GgufFile, Settings], dict[str, Any]] = _no_settings
+    restored: Callable[[dict[str, StoredTensor], Settings], dict[str, StoredTensor]] = _as_they_are
     narrow_layers: int | None = None
 
 
@@ -95,7 +116,11 @@ PARAMETERS = SINKS, CORRECTION = "self_attn.sinks", "mlp.gate.e_score_correction
 MODEL_TENSORS = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
+    "token_embd_norm": "model.norm",  # LFM2
     "output": "lm_head",
+    "per_layer_token_embd": "model.embed_tokens_per_layer",
+    "per_layer_model_proj": "model.per_layer_model_projection",
+    "per_layer_proj_norm": "model.per_layer_projection_norm",
 }
 
 _ATTENTION = {
@@ -164,7 +189,7 @@ _DEEPSEEK_ABSENT = {
     "routed_scaling_factor": 1.0,
     "norm_topk_prob": False,
 }
-_SIGMOID = {"expert_gating_func": 2}
+_SIGMOID = {"expert_gating_func": 2}  # by its number in `gguf.constants.ExpertGatingFuncType`
 
 _MIXTRAL = Architecture(
     "MixtralForCausalLM",
@@ -201,6 +226,30 @@ _GRANITE_MOE_SHARED = Architecture(
     fixed=_ROTATES,
     permuted=True,
     attention_bias="attention_bias",
+)
+
+# Files of LFM2 have the width of the MLP as it is computed.
+_LFM2 = Architecture(
+    "Lfm2ForCausalLM",
+    "lfm2",
+    {
+        **_ATTENTION,
+        **_QK_NORM,
+        **_MLP,
+        "attn_norm": "operator_norm",
+        "ffn_norm": "ffn_norm",
+        "shortconv.conv": "conv.conv",
+        "shortconv.in_proj": "conv.in_proj",
+        "shortconv.out_proj": "conv.out_proj",
+    },
+    keys={
+        "attention.layer_norm_rms_epsilon": Key("norm_eps", float, required=True),
+        "shortconv.l_cache": Key("conv_L_cache", required=True),
+    },
+    settings={"block_auto_adjust_ff_dim": False},
+    more_keys=hybrid.LFM2_KEYS,
+    more_settings=hybrid.lfm2_settings,
+    restored=hybrid.restored_kernels,
 )
 
 ARCHITECTURES = {
@@ -326,6 +375,42 @@ ARCHITECTURES = {
         added_to_norms=1.0,
         narrow_layers=62,  # 27B
     ),
+    "gemma4": Architecture(
+        "Gemma4ForCausalLM",
+        "gemma4_text",
+        {
+            **_GEMMA,
+            **_QK_NORM,
+            "layer_output_scale.weight": "layer_scalar",
+            "inp_gate": "per_layer_input_gate",
+            "proj": "per_layer_projection",
+            "post_norm": "post_per_layer_input_norm",
+            "ffn_gate_inp": "mlp.gate",
+            "ffn_gate_inp.scale": "mlp.gate.scale",
+            "ffn_gate_up_exps.weight": "mlp.experts.gate_up_proj",
+            "ffn_gate_exps": "mlp.experts.gate_proj",
+            "ffn_up_exps": "mlp.experts.up_proj",
+            "ffn_down_exps": "mlp.experts.down_proj",
+            "ffn_down_exps.scale": "mlp.gate.per_expert_scale",
+            "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+            "post_ffw_norm_1": "post_feedforward_layernorm_1",
+            "post_ffw_norm_2": "post_feedforward_layernorm_2",
+        },
+        keys={
+            **_RMS_NORM,
+            **_WINDOW,
+            "attention.shared_kv_layers": Key("num_kv_shared_layers"),
+            "embedding_length_per_layer_input": Key("hidden_size_per_layer_input"),
+            "expert_count": Key("num_experts"),
+            "expert_used_count": Key("top_k_experts"),
+            "expert_feed_forward_length": Key("moe_intermediate_size"),
+            "rope.freq_base_swa": Key("rope_local_base_freq", float),
+            "final_logit_softcapping": Key("final_logit_softcapping", float),
+        },
+        settings={"hidden_size_per_layer_input": 0, "rope_local_base_freq": 10_000.0},
+        more_keys=gemma4.KEYS,
+        more_settings=gemma4.gemma4_settings,
+    ),
     "phi3": Architecture(
         "Phi3ForCausalLM",
         "phi3",
@@ -418,6 +503,9 @@ ARCHITECTURES = {
             "attention.kv_lora_rank": Key("kv_lora_rank", required=True),
         },
         settings={**_DEEPSEEK_ABSENT, "q_lora_rank": None},
+        more_keys=deepseek.KEYS,
+        more_settings=deepseek.deepseek_settings,
+        restored=deepseek.whole_tensors,
     ),
     "glm4moe": Architecture(
         "Glm4MoeForCausalLM",
@@ -464,6 +552,21 @@ ARCHITECTURES = {
             "expert_feed_forward_length": Key("intermediate_size", required=True),
         },
         fixed=_SIGMOID,
+    ),
+    "lfm2": _LFM2,
+    "lfm2moe": replace(
+        _LFM2,
+        name="Lfm2MoeForCausalLM",
+        model_type="lfm2_moe",
+        tensors={**_LFM2.tensors, **_EXPERTS, "exp_probs_b": CORRECTION},
+        keys={
+            **_LFM2.keys,
+            **_EXPERT_COUNTS,
+            "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
+            "leading_dense_block_count": Key("num_dense_layers"),
+        },
+        fixed=_SIGMOID,
+        settings={"num_dense_layers": 0, "routed_scaling_factor": 1.0},
     ),
     "command-r": Architecture(
         "CohereForCausalLM",

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.folder.experts import canonical_experts
-from runtime.checkpoint.gguf import deepseek, rope
+from runtime.checkpoint.gguf import rope
 from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, PARAMETERS, Architecture
-from runtime.checkpoint.gguf.tensors import GgufTensor
-from runtime.checkpoint.stored import ALL, SelectedRows, WithoutCodes
+from runtime.checkpoint.gguf.tensors import ChangedTensor, GgufTensor
+from runtime.checkpoint.stored import SelectedRows
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    import torch
-
     from runtime.checkpoint.gguf.file import GgufFile
     from runtime.checkpoint.json_fields import Settings
-    from runtime.checkpoint.stored import Rows, StoredTensor
+    from runtime.checkpoint.stored import StoredTensor
 
-_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+)\.(?P<part>weight|bias)", re.ASCII)
+_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+)\.(?P<part>weight|bias|scale)", re.ASCII)
 _MODEL = re.compile(r"(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
 
 
@@ -34,7 +31,7 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
 
     Raises:
         CheckpointError: a tensor has a name that the architecture does not know, a type that is not read, or a shape
-            that its rows cannot be put in order for.
+            that its rows cannot be put in order for; or two tensors are the same part.
     """
     tensors: dict[str, StoredTensor] = {}
     for name, entry in file.tensors.items():
@@ -44,17 +41,22 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
         if architecture.permuted:
             tensor = _in_order(tensor, name, settings)
         if architecture.added_to_norms and name.endswith("norm.weight"):
-            tensor = AddedVector(tensor, -architecture.added_to_norms)
-        tensors[_canonical(file, architecture, name)] = tensor
-    if file.architecture == deepseek.ARCHITECTURE:
-        tensors = deepseek.whole_tensors(tensors, settings)
-    return canonical_experts(tensors, architecture.name)
+            tensor = ChangedTensor(tensor, tensor.shape, lambda weight: weight - architecture.added_to_norms)
+        canonical = _canonical(file, architecture, name)
+        if canonical in tensors:
+            raise CheckpointError(f"{entry.path}: {name} is {canonical}, which another tensor is, too")
+        tensors[canonical] = tensor
+    return canonical_experts(architecture.restored(tensors, settings), architecture.name)
 
 
 def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
-    if (found := _LAYER.fullmatch(name)) and found["name"] in architecture.tensors:
-        renamed = f"model.layers.{found['layer']}.{architecture.tensors[found['name']]}"
-        return renamed if renamed.endswith(PARAMETERS) else f"{renamed}.{found['part']}"
+    if found := _LAYER.fullmatch(name):
+        prefix, own, part = f"model.layers.{found['layer']}.", found["name"], found["part"]
+        if (whole := architecture.tensors.get(f"{own}.{part}")) is not None:
+            return prefix + whole
+        if own in architecture.tensors and part != "scale":
+            renamed = prefix + architecture.tensors[own]
+            return renamed if renamed.endswith(PARAMETERS) else f"{renamed}.{part}"
     if (found := _MODEL.fullmatch(name)) and found["name"] in MODEL_TENSORS:
         return f"{MODEL_TENSORS[found['name']]}.{found['part']}"
     path = file.tensors[name].path
@@ -81,43 +83,3 @@ def _in_order(tensor: StoredTensor, name: str, settings: Settings) -> StoredTens
     half = rows // heads // 2
     order = [2 * half * head + 2 * pair + side for head in range(heads) for side in (0, 1) for pair in range(half)]
     return SelectedRows(tensor, order, tensor.shape)
-
-
-# --- what was added -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class AddedVector(WithoutCodes):
-    """A vector to whose numbers another is added, in float32.
-
-    Attributes:
-        stored: the tensor in the file.
-        added: the number.
-    """
-
-    stored: StoredTensor
-    added: float
-
-    @property
-    def file(self) -> str:
-        """The file's name."""
-        return self.stored.file
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The vector's."""
-        return self.stored.shape
-
-    @property
-    def form(self) -> str:
-        """The file's."""
-        return self.stored.form
-
-    @property
-    def num_bytes(self) -> int:
-        """Size in the file."""
-        return self.stored.num_bytes
-
-    def expand(self, rows: Rows = ALL) -> torch.Tensor:
-        """Read entries, and add to them."""
-        return self.stored.expand(rows).float() + self.added

@@ -117,6 +117,7 @@ PRE_TOKENIZERS = {
     "gpt-2": PreTokenizer(gpt2_words=True),
     "gpt-4o": _O200K,  # gpt-oss and Phi-4-mini
     "hunyuan-dense": _DEEPSEEK3,
+    "lfm2": _LLAMA3,
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,
     "llama3": _LLAMA3,

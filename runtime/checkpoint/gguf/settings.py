@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gguf.constants import Keys
 
-from runtime.checkpoint.gguf import deepseek, rope
+from runtime.checkpoint.gguf import rope
 from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, MODULES, Architecture
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
 from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
@@ -23,7 +23,6 @@ _LOCAL_THETA = "rope.freq_base_swa"  # of layers with a window
 _POOLING = "pooling_type"
 _POOLINGS = ("none", "mean", "cls", "last", "rank")  # by their number, as llama.cpp has them
 _READ_HERE = frozenset({"vocab_size", _POOLING, "attention.value_length", _PATTERN, _LOCAL_THETA}) | rope.KEYS
-_READ_THERE = {deepseek.ARCHITECTURE: deepseek.KEYS}
 
 _SAMPLING: dict[str, tuple[str, type[Any]]] = {
     "temperature": ("general.sampling.temp", float),
@@ -60,33 +59,24 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         CheckpointError: a key is missing, of another type, or not one that is known.
     """
     architecture, metadata, prefix = find_architecture(file), file.metadata, f"{file.architecture}."
-    keys = {**COMMON_KEYS, **architecture.keys}
-    read_there = _READ_THERE.get(file.architecture, frozenset())
-    _refuse_unknown(metadata, prefix, _READ_HERE.union(read_there, keys, architecture.fixed, architecture.rope_keys))
+    keys, more = {**COMMON_KEYS, **architecture.keys}, architecture.more_keys
+    _refuse_unknown(metadata, prefix, _READ_HERE.union(more, keys, architecture.fixed, architecture.rope_keys))
     for suffix, wanted in architecture.fixed.items():
         if metadata.find(prefix + suffix, type(wanted)) not in (None, wanted):
             raise metadata.invalid(prefix + suffix, f"is not supported, only {wanted!r} is")
     settings: dict[str, Any] = {"architectures": [architecture.name], "model_type": architecture.model_type}
     settings |= architecture.settings
     for suffix, key in keys.items():
+        if suffix in more:
+            continue
         value = (metadata.require if key.required else metadata.find)(prefix + suffix, key.kind)
         if value is not None:
             settings[key.setting] = value
     settings["num_hidden_layers"] -= settings.get(MODULES, 0)
-    if file.architecture == deepseek.ARCHITECTURE:
-        settings |= deepseek.deepseek_settings(file, settings)
-        return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
-    head_dim = _head_dim(file, settings)
-    if architecture.narrow_layers is not None:
-        narrow = settings["num_hidden_layers"] == architecture.narrow_layers
-        size = settings["hidden_size"] // settings["num_attention_heads"] if narrow else head_dim
-        settings["query_pre_attn_scalar"] = size
     settings |= _windows(metadata, prefix, settings)
-    settings |= _rope(file, architecture, head_dim)
-    if _LOCAL_THETA not in keys and metadata.find(prefix + _LOCAL_THETA, float) not in (None, settings["rope_theta"]):
-        raise metadata.invalid(
-            prefix + _LOCAL_THETA, "differs from rope.freq_base, which is not supported in this architecture"
-        )
+    settings |= architecture.more_settings(file, settings)
+    if not settings.keys() & {"kv_lora_rank", "rope_parameters"}:  # these have sizes and a rope of their own
+        settings |= _attention(file, architecture, settings)
     return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
 
 
@@ -114,6 +104,24 @@ def _refuse_unknown(metadata: Metadata, prefix: str, known: frozenset[str]) -> N
     for name in metadata:
         if name.startswith(prefix) and name.removeprefix(prefix) not in known:
             raise metadata.invalid(name, "is not a key that cede knows, and it may change what is computed")
+
+
+def _attention(file: GgufFile, architecture: Architecture, settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of attention that are not a key's value: scale, rotation."""
+    metadata, prefix = file.metadata, f"{file.architecture}."
+    head_dim = _head_dim(file, settings)
+    found: dict[str, Any] = {}
+    if architecture.narrow_layers is not None:
+        narrow = settings["num_hidden_layers"] == architecture.narrow_layers
+        size = settings["hidden_size"] // settings["num_attention_heads"] if narrow else head_dim
+        found["query_pre_attn_scalar"] = size
+    found |= _rope(file, architecture, head_dim)
+    known = _LOCAL_THETA in architecture.keys
+    if not known and metadata.find(prefix + _LOCAL_THETA, float) not in (None, found["rope_theta"]):
+        raise metadata.invalid(
+            prefix + _LOCAL_THETA, "differs from rope.freq_base, which is not supported in this architecture"
+        )
+    return found
 
 
 def _head_dim(file: GgufFile, settings: dict[str, Any]) -> int:
@@ -169,7 +177,7 @@ def _of_tensors(file: GgufFile, architecture: Architecture) -> dict[str, Any]:
     told = {"attn_q_norm.weight": architecture.qk_norm, "attn_q.bias": architecture.attention_bias}
     for tensor, setting in {**told, "ffn_up.bias": architecture.mlp_bias}.items():
         if setting is not None:
-            settings[setting] = f"blk.0.{tensor}" in file.tensors
+            settings[setting] = any(name.endswith(f".{tensor}") for name in file.tensors)
     largest = max(file.tensors.values(), key=lambda entry: entry.num_bytes)
     if largest.kind in PLAIN_TYPES:
         settings["dtype"] = PLAIN_TYPES[largest.kind]

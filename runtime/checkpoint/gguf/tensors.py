@@ -10,17 +10,17 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
-from runtime.checkpoint.stored import ALL, CodeFormat
+from runtime.checkpoint.stored import ALL, CodeFormat, WithoutCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import torch
     from numpy.typing import NDArray
 
     from runtime.checkpoint.gguf.header import TensorEntry
-    from runtime.checkpoint.stored import GroupCodes, Rows
+    from runtime.checkpoint.stored import GroupCodes, Rows, StoredTensor
 
 # What is not quantised stays in the file's own type: torch's names.
 PLAIN_TYPES = {
@@ -140,6 +140,40 @@ class GgufTensor:
                 numbers = torch.from_numpy(raw).view(plain)
             expanded[place] = numbers.reshape(-1, width)
         return expanded
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedTensor(WithoutCodes):
+    """A small tensor to which the conversion did something, undone: it is read whole, in float32.
+
+    Attributes:
+        stored: the tensor in the file.
+        shape: what it should have.
+        change: is made to its numbers.
+    """
+
+    stored: StoredTensor
+    shape: tuple[int, ...]
+    change: Callable[[torch.Tensor], torch.Tensor]
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.stored.file
+
+    @property
+    def form(self) -> str:
+        """The file's."""
+        return self.stored.form
+
+    @property
+    def num_bytes(self) -> int:
+        """Size in the file."""
+        return self.stored.num_bytes
+
+    def expand(self, rows: Rows = ALL) -> torch.Tensor:
+        """Read all, change it, and take rows."""
+        return self.change(self.stored.expand().float()).reshape(self.shape)[rows]
 
 
 def read_vector(entry: TensorEntry, size: int) -> NDArray[np.float32]:

@@ -10,8 +10,7 @@ from gguf import GGMLQuantizationType
 
 from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint
 from runtime.checkpoint.gguf.file import GgufFile
-from runtime.checkpoint.gguf.names import AddedVector
-from runtime.checkpoint.gguf.tensors import GgufTensor
+from runtime.checkpoint.gguf.tensors import ChangedTensor, GgufTensor
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from tests.models.gguf.edited import with_tensor
@@ -32,7 +31,7 @@ def test_tensors_have_the_names_and_numbers_of_hugging_face(family: str, tmp_pat
     for name, tensor in expected.items():
         assert found[name].shape == tensor.shape, name
         # A norm to which 1 was added, and of which it is subtracted again, may have lost its last bit.
-        tolerance = 2**-23 if isinstance(found[name], AddedVector) else 0.0
+        tolerance = 2**-23 if isinstance(found[name], ChangedTensor) else 0.0
         torch.testing.assert_close(found[name].expand(), tensor.expand(), rtol=0, atol=tolerance, msg=name)
 
 
@@ -68,11 +67,20 @@ def test_a_tensor_that_no_part_has_is_refused_by_name(tmp_path: Path) -> None:
             GgufCheckpoint(path).tensors()
 
 
+def test_two_tensors_that_are_the_same_part_are_refused(tmp_path: Path) -> None:
+    GGUF_FAMILIES["llama"](tmp_path)
+    path = with_tensor(write_gguf(tmp_path, tmp_path / "m.gguf"), "token_embd_norm.weight")
+    with pytest.raises(
+        CheckpointError, match=r"token_embd_norm\.weight is model\.norm\.weight, which another tensor is"
+    ):
+        GgufCheckpoint(path).tensors()
+
+
 def test_what_was_added_to_a_vector_is_taken_off(tmp_path: Path) -> None:
     GGUF_FAMILIES["llama"](tmp_path)
     entry = GgufFile.open(write_gguf(tmp_path, tmp_path / "m.gguf")).tensors["output_norm.weight"]
     stored = GgufTensor(entry)
-    less = AddedVector(stored, -1.0)
+    less = ChangedTensor(stored, stored.shape, lambda weight: weight - 1)
     assert torch.equal(less.expand(), stored.expand() - 1)
     assert torch.equal(less.expand([3, 1]), stored.expand([3, 1]) - 1)
     assert (less.file, less.shape, less.form, less.num_bytes) == ("m.gguf", (64,), "F32", 256)

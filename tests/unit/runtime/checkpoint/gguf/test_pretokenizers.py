@@ -80,6 +80,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "gpt-2": of_class(GPT2Tokenizer),
     "gpt-4o": (O200K, None),
     "hunyuan-dense": (sequence(*DEEPSEEK_V3), None),
+    "lfm2": (CL100K, None),
     "llama-bpe": (CL100K, None),
     "llama-v3": (CL100K, None),
     "llama3": (CL100K, None),
