@@ -24,7 +24,8 @@ def read_shape(settings: Settings) -> LayerShape:
         CheckpointError: there can be no such layer.
     """
     num_heads = integer(settings, "num_attention_heads")
-    return LayerShape(_num_kv_heads(settings, num_heads), _head_dim(settings, num_heads), _inner(settings))
+    inner = integer(settings, "intermediate_size")
+    return LayerShape(_num_kv_heads(settings, num_heads), _head_dim(settings, num_heads), inner)
 
 
 def _num_kv_heads(settings: Settings, num_heads: int) -> int:
@@ -47,10 +48,6 @@ def _head_dim(settings: Settings, num_heads: int) -> int:
     if head_dim % 2:
         raise invalid("head_dim", head_dim, "is odd, so it cannot be rotated in pairs")
     return head_dim
-
-
-def _inner(settings: Settings) -> int:
-    return integer(settings, "intermediate_size")
 
 
 # --- by layer: none where all are alike -------------------------------------------------------------------------------
