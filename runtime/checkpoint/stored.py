@@ -199,8 +199,8 @@ class SelectedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedColumns(WithoutCodes):
-    """Columns of a plain matrix in another order, as a tensor of its own: norms of heads, halves that are swapped.
+class SelectedColumns:
+    """Columns of a matrix in another order, as a tensor of its own: norms of heads, halves or heads that are swapped.
 
     Attributes:
         whole: the tensor in the file.
@@ -230,9 +230,28 @@ class SelectedColumns(WithoutCodes):
         """Share of the whole's bytes."""
         return self.whole.num_bytes * len(self.columns) // self.whole.shape[-1]
 
+    @property
+    def code_format(self) -> CodeFormat | None:
+        """Format of the whole; None where its groups would be torn."""
+        form = self.whole.code_format
+        if form is None:
+            return None
+        firsts = self.columns[:: form.group]
+        together = [column for first in firsts for column in range(first, first + form.group)]
+        whole_groups = not any(first % form.group for first in firsts) and list(self.columns) == together
+        return form if whole_groups else None
+
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows of the selection."""
         return self.whole.expand(rows)[..., self.columns]
+
+    def codes(self, rows: Rows = ALL) -> GroupCodes:
+        """Read rows of the selection in their own codes."""
+        read = self.whole.codes(rows)
+        groups = [column // read.group for column in self.columns[:: read.group]]
+        return GroupCodes(
+            read.codes[:, self.columns], read.scales[:, groups], read.zeros[:, groups], read.group, read.bits
+        )
 
 
 def _count(rows: Rows) -> int:

@@ -9,119 +9,23 @@ To add one, read these, and add an entry to `ARCHITECTURES`.  What an entry does
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
 from runtime.checkpoint.gguf import deepseek, gemma4, hybrid
+from runtime.checkpoint.gguf.architecture import (
+    CORRECTION,
+    MODULES,
+    RATE,
+    RATE_BIAS,
+    RMS_NORM,
+    SINKS,
+    Architecture,
+    Key,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from runtime.checkpoint.gguf.file import GgufFile
-    from runtime.checkpoint.json_fields import Settings
-    from runtime.checkpoint.stored import StoredTensor
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """Meaning of a key.
-
-    Attributes:
-        setting: the name in config.json.
-        kind: the type of its value.
-        required: whether every file has it; an absent one leaves the setting out.
-    """
-
-    setting: str
-    kind: type[Any] = int
-    required: bool = False
-
-
-MODULES = "num_nextn_predict_layers"  # for multi-token prediction, which `block_count` counts as layers
-
-COMMON_KEYS = {
-    "block_count": Key("num_hidden_layers", required=True),
-    "context_length": Key("max_position_embeddings", required=True),
-    "embedding_length": Key("hidden_size", required=True),
-    "feed_forward_length": Key("intermediate_size", required=True),
-    "attention.head_count": Key("num_attention_heads", required=True),
-    "attention.head_count_kv": Key("num_key_value_heads"),
-    "attention.key_length": Key("head_dim"),
-    "attention.causal": Key("is_causal", bool),
-}
-_RMS_NORM = {"attention.layer_norm_rms_epsilon": Key("rms_norm_eps", float, required=True)}
 _LAYER_NORM = {"attention.layer_norm_epsilon": Key("layer_norm_eps", float, required=True)}
 _WINDOW = {"attention.sliding_window": Key("sliding_window")}
 
-
-def _no_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
-    return {}
-
-
-def _as_they_are(tensors: dict[str, StoredTensor], settings: Settings) -> dict[str, StoredTensor]:
-    return tensors
-
-
-@dataclass(frozen=True, slots=True)
-class Architecture:
-    """One architecture of llama.cpp.
-
-    Attributes:
-        name: the architecture in config.json.
-        model_type: likewise.
-        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'; with it, where
-            transformers' has another end.
-        keys: those beside `COMMON_KEYS`.
-        fixed: keys that are read only to see that their value is this one.
-        settings: those that are the same for all files.
-        permuted: whether the rows of each query and key head lie in the order of llama.cpp's first rotation: pairs are
-            neighbours, and not half a head apart.
-        added_to_norms: what was added to the weights of all norms.
-        qk_norm: the setting that says whether there are tensors `attn_q_norm.weight`; None where the family knows.
-        attention_bias: the setting likewise, of `attn_q.bias`.
-        mlp_bias: likewise, of `ffn_up.bias`.
-        rope: settings of a stretched rope that no key has.
-        rope_keys: keys of settings that lie among the rope's; 0 is as absent.
-        variants: by a key, the entry of files of this architecture that have it, and not as 0.
-        more_keys: those that `more_settings` reads, in the place of `COMMON_KEYS` where they are there, too.
-        more_settings: tells the settings that are not a key's value, from the file and those that are.
-        restored: undoes what the conversion did to tensors, by their canonical names, besides what is said above.
-        narrow_layers: the number of layers of the model whose queries are scaled by hidden size over heads, and not by
-            the size of a head, as those of the others; no key says so.  None where config.json has no such setting.
-    """
-
-    name: str
-    model_type: str
-    tensors: Mapping[str, str]
-    keys: Mapping[str, Key] = field(default_factory=lambda: _RMS_NORM)
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    permuted: bool = False
-    added_to_norms: float = 0.0
-    qk_norm: str | None = None
-    attention_bias: str | None = None
-    mlp_bias: str | None = None
-    rope: Mapping[str, Any] = field(default_factory=dict)
-    rope_keys: Mapping[str, Key] = field(default_factory=dict)
-    variants: Mapping[str, Architecture] = field(default_factory=dict)
-    more_keys: frozenset[str] = frozenset()
-    more_settings: Callable[[GgufFile, Settings], dict[str, Any]] = _no_settings
-    restored: Callable[[dict[str, StoredTensor], Settings], dict[str, StoredTensor]] = _as_they_are
-    narrow_layers: int | None = None
-
-
-# Parameters, and not of a module of their own: they have no `.weight` or `.bias`.
-PARAMETERS = SINKS, CORRECTION = "self_attn.sinks", "mlp.gate.e_score_correction_bias"
-
-MODEL_TENSORS = {
-    "token_embd": "model.embed_tokens",
-    "output_norm": "model.norm",
-    "token_embd_norm": "model.norm",  # LFM2
-    "output": "lm_head",
-    "per_layer_token_embd": "model.embed_tokens_per_layer",
-    "per_layer_model_proj": "model.per_layer_model_projection",
-    "per_layer_proj_norm": "model.per_layer_projection_norm",
-}
 
 _ATTENTION = {
     "attn_q": "self_attn.q_proj",
@@ -195,7 +99,7 @@ _MIXTRAL = Architecture(
     "MixtralForCausalLM",
     "mixtral",
     {**_ATTENTION, **_NORMS, **_EXPERTS},
-    {**_RMS_NORM, **_EXPERT_COUNTS},
+    {**RMS_NORM, **_EXPERT_COUNTS},
     permuted=True,
 )
 
@@ -207,10 +111,10 @@ _OLMO = {
     "post_ffw_norm": "post_feedforward_layernorm",
 }
 # A stretched rope is that of layers without a window.
-_OLMO3 = Architecture("Olmo3ForCausalLM", "olmo3", _OLMO, {**_RMS_NORM, **_WINDOW}, attention_bias="attention_bias")
+_OLMO3 = Architecture("Olmo3ForCausalLM", "olmo3", _OLMO, {**RMS_NORM, **_WINDOW}, attention_bias="attention_bias")
 
 _GRANITE_KEYS = {
-    **_RMS_NORM,
+    **RMS_NORM,
     "attention.scale": Key("attention_multiplier", float),
     "embedding_scale": Key("embedding_multiplier", float),
     "residual_scale": Key("residual_multiplier", float),
@@ -252,6 +156,56 @@ _LFM2 = Architecture(
     restored=hybrid.restored_kernels,
 )
 
+_DELTA = {
+    **_ATTENTION,
+    **_QK_NORM,
+    **_NEXTN,
+    "attn_norm": "input_layernorm",
+    "post_attention_norm": "post_attention_layernorm",
+    "attn_qkv": "linear_attn.in_proj_qkv",
+    "attn_gate": "linear_attn.in_proj_z",
+    "ssm_conv1d": "linear_attn.conv1d",
+    "ssm_a": RATE,
+    "ssm_dt": RATE_BIAS,
+    "ssm_norm": "linear_attn.norm",
+    "ssm_out": "linear_attn.out_proj",
+}
+_DELTA_KEYS = {
+    **RMS_NORM,
+    "ssm.conv_kernel": Key("linear_conv_kernel_dim", required=True),
+    "ssm.state_size": Key("linear_key_head_dim", required=True),
+    "ssm.group_count": Key("linear_num_key_heads", required=True),
+    "ssm.time_step_rank": Key("linear_num_value_heads", required=True),
+    "full_attention_interval": Key("full_attention_interval"),
+    "nextn_predict_layers": Key(MODULES),
+}
+_DELTA_EXPERTS = {
+    **_EXPERTS,
+    "ffn_gate_inp_shexp": "mlp.shared_expert_gate",
+    "ffn_gate_shexp": "mlp.shared_experts.gate_proj",
+    "ffn_up_shexp": "mlp.shared_experts.up_proj",
+    "ffn_down_shexp": "mlp.shared_experts.down_proj",
+}
+_DELTA_EXPERT_KEYS = {
+    **_EXPERT_COUNTS,
+    "feed_forward_length": Key("intermediate_size"),  # of no layer
+    "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
+    "expert_shared_feed_forward_length": Key("shared_expert_intermediate_size", required=True),
+}
+_BETA_ALPHA = {"ssm_beta": "linear_attn.in_proj_b", "ssm_alpha": "linear_attn.in_proj_a"}
+_QWEN3_5 = Architecture(
+    "Qwen3_5ForCausalLM",
+    "qwen3_5_text",
+    {**_DELTA, **_MLP, **_BETA_ALPHA},
+    keys=_DELTA_KEYS,
+    settings={"partial_rotary_factor": 1.0},
+    added_to_norms=1.0,
+    attention_bias="attention_bias",
+    more_keys=hybrid.QWEN_KEYS,
+    more_settings=hybrid.qwen_settings,
+    restored=hybrid.restored_tiled_delta,
+)
+
 ARCHITECTURES = {
     # Mistral's models are of this architecture, too; llama.cpp knows no window of theirs.
     "llama": Architecture(
@@ -276,7 +230,7 @@ ARCHITECTURES = {
         "Qwen3MoeForCausalLM",
         "qwen3_moe",
         {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS},
-        keys={**_RMS_NORM, **_EXPERT_COUNTS, "expert_feed_forward_length": Key("moe_intermediate_size", required=True)},
+        keys={**RMS_NORM, **_EXPERT_COUNTS, "expert_feed_forward_length": Key("moe_intermediate_size", required=True)},
         settings={"use_sliding_window": False, "norm_topk_prob": True, "decoder_sparse_step": 1},
         attention_bias="attention_bias",
     ),
@@ -291,7 +245,7 @@ ARCHITECTURES = {
             "post_attention_norm": "post_attention_layernorm",
         },
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             **_EXPERT_COUNTS,
             **_WINDOW,
             "expert_feed_forward_length": Key("intermediate_size", required=True),
@@ -351,7 +305,7 @@ ARCHITECTURES = {
         "gemma2",
         _GEMMA,
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             **_WINDOW,
             "attn_logit_softcapping": Key("attn_logit_softcapping", float),
             "final_logit_softcapping": Key("final_logit_softcapping", float),
@@ -366,7 +320,7 @@ ARCHITECTURES = {
         "gemma3_text",
         {**_GEMMA, **_QK_NORM},
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             **_WINDOW,
             "rope.freq_base_swa": Key("rope_local_base_freq", float),
             "final_logit_softcapping": Key("final_logit_softcapping", float),
@@ -397,7 +351,7 @@ ARCHITECTURES = {
             "post_ffw_norm_2": "post_feedforward_layernorm_2",
         },
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             **_WINDOW,
             "attention.shared_kv_layers": Key("num_kv_shared_layers"),
             "embedding_length_per_layer_input": Key("hidden_size_per_layer_input"),
@@ -422,7 +376,7 @@ ARCHITECTURES = {
             "ffn_down": "mlp.down_proj",
         },
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             **_WINDOW,
             "rope.scaling.original_context_length": Key("original_max_position_embeddings"),
         },
@@ -458,7 +412,7 @@ ARCHITECTURES = {
         "OlmoeForCausalLM",
         "olmoe",
         {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS},
-        keys={**_RMS_NORM, **_EXPERT_COUNTS},
+        keys={**RMS_NORM, **_EXPERT_COUNTS},
         settings={"norm_topk_prob": False},
         attention_bias="attention_bias",
     ),
@@ -497,7 +451,7 @@ ARCHITECTURES = {
             "attn_output": "self_attn.o_proj",
         },
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             **_DEEPSEEK_EXPERTS,
             "attention.q_lora_rank": Key("q_lora_rank"),
             "attention.kv_lora_rank": Key("kv_lora_rank", required=True),
@@ -519,7 +473,7 @@ ARCHITECTURES = {
             "attn_norm": "input_layernorm",
             "post_attention_norm": "post_attention_layernorm",
         },
-        keys={**_RMS_NORM, **_DEEPSEEK_EXPERTS},
+        keys={**RMS_NORM, **_DEEPSEEK_EXPERTS},
         fixed=_SIGMOID,
         settings=_DEEPSEEK_ABSENT,
         qk_norm="use_qk_norm",
@@ -531,7 +485,7 @@ ARCHITECTURES = {
         "ernie4_5_moe",
         {**_LLAMA, **_SHARED_EXPERTS},
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             "expert_count": Key("moe_num_experts", required=True),
             "expert_used_count": Key("moe_k", required=True),
             "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
@@ -547,7 +501,7 @@ ARCHITECTURES = {
         "minimax_m2",
         {**_ATTENTION, **_QK_NORM, **_NORMS, **_EXPERTS, "exp_probs_b": CORRECTION},
         keys={
-            **_RMS_NORM,
+            **RMS_NORM,
             **_EXPERT_COUNTS,
             "expert_feed_forward_length": Key("intermediate_size", required=True),
         },
@@ -567,6 +521,28 @@ ARCHITECTURES = {
         },
         fixed=_SIGMOID,
         settings={"num_dense_layers": 0, "routed_scaling_factor": 1.0},
+    ),
+    # `ssm_in` is of old files: all projections of a head of keys together.
+    "qwen3next": replace(
+        _QWEN3_5,
+        name="Qwen3NextForCausalLM",
+        model_type="qwen3_next",
+        tensors={
+            **_DELTA,
+            **_DELTA_EXPERTS,
+            "ssm_in": "linear_attn.in_proj_qkvz",
+            "ssm_ba": "linear_attn.in_proj_ba",
+        },
+        keys={**_DELTA_KEYS, **_DELTA_EXPERT_KEYS},
+        restored=hybrid.restored_delta,
+    ),
+    "qwen35": _QWEN3_5,
+    "qwen35moe": replace(
+        _QWEN3_5,
+        name="Qwen3_5MoeForCausalLM",
+        model_type="qwen3_5_moe_text",
+        tensors={**_DELTA, **_DELTA_EXPERTS, **_BETA_ALPHA},
+        keys={**_DELTA_KEYS, **_DELTA_EXPERT_KEYS},
     ),
     "command-r": Architecture(
         "CohereForCausalLM",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.gguf import rope
-from runtime.checkpoint.gguf.architectures import MODEL_TENSORS, PARAMETERS, Architecture
+from runtime.checkpoint.gguf.architecture import MODEL_TENSORS, PARAMETERS, Architecture
 from runtime.checkpoint.gguf.tensors import ChangedTensor, GgufTensor
 from runtime.checkpoint.stored import SelectedRows
 from runtime.errors import CheckpointError
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
 
-_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+)\.(?P<part>weight|bias|scale)", re.ASCII)
-_MODEL = re.compile(r"(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
+_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+?)(?P<part>\.weight|\.bias|\.scale|)", re.ASCII)
+_MODEL = re.compile(r"(?P<name>\w+)(?P<part>\.weight|\.bias)", re.ASCII)
+_NOT_ADDED_TO = ".ssm_norm.weight"
 
 
 def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Settings) -> dict[str, StoredTensor]:
@@ -40,7 +41,7 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
         tensor: StoredTensor = GgufTensor(entry)
         if architecture.permuted:
             tensor = _in_order(tensor, name, settings)
-        if architecture.added_to_norms and name.endswith("norm.weight"):
+        if architecture.added_to_norms and name.endswith("norm.weight") and not name.endswith(_NOT_ADDED_TO):
             tensor = ChangedTensor(tensor, tensor.shape, lambda weight: weight - architecture.added_to_norms)
         canonical = _canonical(file, architecture, name)
         if canonical in tensors:
@@ -52,13 +53,16 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
 def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
     if found := _LAYER.fullmatch(name):
         prefix, own, part = f"model.layers.{found['layer']}.", found["name"], found["part"]
-        if (whole := architecture.tensors.get(f"{own}.{part}")) is not None:
+        if part and (whole := architecture.tensors.get(own + part)) is not None:
             return prefix + whole
-        if own in architecture.tensors and part != "scale":
+        if own in architecture.tensors and part != ".scale":
             renamed = prefix + architecture.tensors[own]
-            return renamed if renamed.endswith(PARAMETERS) else f"{renamed}.{part}"
+            if renamed.endswith(PARAMETERS):
+                return renamed
+            if part:
+                return renamed + part
     if (found := _MODEL.fullmatch(name)) and found["name"] in MODEL_TENSORS:
-        return f"{MODEL_TENSORS[found['name']]}.{found['part']}"
+        return f"{MODEL_TENSORS[found['name']]}{found['part']}"
     path = file.tensors[name].path
     raise CheckpointError(f"{path}: {name} belongs to no part of the architecture {file.architecture!r}")
 

@@ -5,7 +5,7 @@ The rules here are those of the families' own tokenizer.json, which the `tokeniz
 engine as upstream; a few of llama.cpp's differ from them, for it has an engine of its own and no Unicode normalisation.
 
 Sources: llama.cpp `src/llama-vocab.cpp` (names, and the original patterns in its comments), `conversion/base.py` (which
-model has which name); transformers' `Qwen2Tokenizer`, `CohereTokenizer`, `GPTNeoXTokenizer`.
+model has which name); transformers' `Qwen2Tokenizer`, `Qwen3_5Tokenizer`, `CohereTokenizer`, `GPTNeoXTokenizer`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ _CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 _SPACES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 
 
-def _words(digits: str, *, after_marks: str = r"[\r\n]*") -> str:
+def _words(digits: str, *, after_marks: str = r"[\r\n]*", accents: str = "") -> str:
     r"""Return the pattern of cl100k and its kin.
 
     Args:
         digits: how a number is cut, as `\p{N}{1,3}`.
         after_marks: what is one word with the marks before it.
+        accents: what counts as a letter where it follows one, and as no mark: `\p{M}`.
     """
-    return rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{digits}| ?[^\s\p{{L}}\p{{N}}]+{after_marks}|{_SPACES}"
+    letters, marks = rf"[\p{{L}}{accents}]+", rf"[^\s\p{{L}}{accents}\p{{N}}]+"
+    return rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?{letters}|{digits}| ?{marks}{after_marks}|{_SPACES}"
 
 
 def _cased_words(digits: str, *, after: str = "") -> str:
@@ -125,6 +127,7 @@ PRE_TOKENIZERS = {
     "olmo": PreTokenizer(gpt2_words=True, composes=True),
     "phi-2": PreTokenizer(gpt2_words=True),
     "qwen2": _QWEN,  # Qwen 3 and MiMo, too
+    "qwen35": PreTokenizer((_words(r"\p{N}", accents=r"\p{M}"),), composes=True),
     "refact": _SINGLE_DIGITS,  # Granite 3
     "seed-coder": PreTokenizer((_words(r"\p{N}", after_marks=""),)),  # Seed-OSS, too
     "smollm": _SINGLE_DIGITS,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from gguf.constants import Keys
 
 from runtime.checkpoint.gguf import rope
-from runtime.checkpoint.gguf.architectures import ARCHITECTURES, COMMON_KEYS, MODULES, Architecture
+from runtime.checkpoint.gguf.architecture import COMMON_KEYS, MODULES, Architecture
+from runtime.checkpoint.gguf.architectures import ARCHITECTURES
 from runtime.checkpoint.gguf.tensors import PLAIN_TYPES
 from runtime.checkpoint.gguf.vocabulary import Vocabulary, end_token_ids
 from runtime.checkpoint.unreadable import not_among

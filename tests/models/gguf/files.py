@@ -48,6 +48,8 @@ _UNCHANGED = (
         "olmoe",
         "ernie-moe",
         "lfm2",
+        "qwen3.5",
+        "qwen3.5-moe",
     ),
     *("gemma4", "gemma4-shared-values", "gemma4-experts", "gemma4-layer-inputs"),
 )
@@ -60,10 +62,11 @@ _CHANGED: dict[str, dict[str, Any]] = {
     "gpt-oss-plain-rope": {"swiglu_limit": 7.0},
     "qwen3-moe": {"mlp_only_layers": []},
     "lfm2-moe": {"routed_scaling_factor": 1.0},
+    "qwen3-next": {"mlp_only_layers": []},
     "seed-oss": {"attention_out_bias": False},
 }
 
-GGUF_FAMILIES: dict[str, Callable[[Path], None]] = {
+GGUF_FAMILIES: dict[str, Callable[..., None]] = {
     **{name: FAMILIES[name] for name in _UNCHANGED},
     **{name: partial(FAMILIES[name], **changed) for name, changed in _CHANGED.items()},
     "smollm3-every-fourth": partial(
@@ -116,6 +119,9 @@ _CONVERSIONS = {
     "Ernie4_5_MoeForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5_MOE),
     "MiniMaxM2ForCausalLM": _Conversion(MODEL_ARCH.MINIMAXM2),
     "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
+    "Qwen3NextForCausalLM": _Conversion(MODEL_ARCH.QWEN3NEXT, added_to_norms=1.0),
+    "Qwen3_5ForCausalLM": _Conversion(MODEL_ARCH.QWEN35, added_to_norms=1.0),
+    "Qwen3_5MoeForCausalLM": _Conversion(MODEL_ARCH.QWEN35MOE, added_to_norms=1.0),
     "Lfm2ForCausalLM": _Conversion(MODEL_ARCH.LFM2),
     "Lfm2MoeForCausalLM": _Conversion(MODEL_ARCH.LFM2MOE),
 }
@@ -146,7 +152,8 @@ def write_gguf(
     if vocabulary:
         _add_vocabulary(writer, folder, config)
     for name, tensor in _converted(folder, config, conversion):
-        kind = matrices if tensor.dim() > 1 else GGMLQuantizationType.F32
+        plain = tensor.dim() == 1 or name.endswith(("conv1d.weight", "shortconv.conv.weight"))
+        kind = GGMLQuantizationType.F32 if plain else matrices
         writer.add_tensor(name, gguf.quantize(tensor.numpy(), kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -185,6 +192,8 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_head_count_kv(config.num_key_value_heads)
     if config.model_type.startswith("lfm2"):
         _add_lfm2(writer, config)
+    if "linear_attention" in (getattr(config, "layer_types", None) or ()):
+        _add_linear(writer, config)
     for setting, add in _NUMBERS.items():
         if getattr(config, setting, None) is not None:
             add(writer, getattr(config, setting))
@@ -205,6 +214,8 @@ def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_expert_used_count(config.num_experts_per_tok)
         if getattr(config, "shared_intermediate_size", 0):
             writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
+        if getattr(config, "shared_expert_intermediate_size", 0):
+            writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
         if config.model_type not in ("mixtral", "granitemoe", "granitemoeshared", "olmoe"):
             writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
         if config.model_type == "ernie4_5_moe":
@@ -250,6 +261,19 @@ def _add_gemma4(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     widths = [config.intermediate_size * (1 if layer < own else 2) for layer in range(config.num_hidden_layers)]
     writer.add_feed_forward_length(widths if config.use_double_wide_mlp else config.intermediate_size)
     writer.add_head_count_kv([layer.num_key_value_heads for layer in layers])
+
+
+def _add_linear(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
+    writer.add_ssm_state_size(config.linear_key_head_dim)
+    writer.add_ssm_group_count(config.linear_num_key_heads)
+    writer.add_ssm_time_step_rank(config.linear_num_value_heads)
+    writer.add_ssm_inner_size(config.linear_value_head_dim * config.linear_num_value_heads)
+    recurrent = [kind == "linear_attention" for kind in config.layer_types]
+    writer.add_array(f"{writer.arch}.attention.recurrent_layers", recurrent)
+    writer.add_full_attention_interval(4)
+    if config.model_type.startswith("qwen3_5"):
+        writer.add_rope_dimension_sections([11, 11, 10, 0])
 
 
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -361,7 +385,7 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
             tensor = _permuted(tensor, config.num_attention_heads)
         if conversion.permuted and ".k_proj." in name:
             tensor = _permuted(tensor, config.num_key_value_heads)
-        if name.endswith("norm.weight"):
+        if name.endswith("norm.weight") and not name.endswith("linear_attn.norm.weight"):
             tensor = tensor + conversion.added_to_norms
         suffixes = (".weight", ".bias")
         name, end = _gemma4_name(name) if is_gemma4 else (name, "")
@@ -426,6 +450,46 @@ def _named_lfm2(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  
     return {name.removeprefix("model." * (".experts." in name)): tensor for name, tensor in renamed.items()}
 
 
+def _linear(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    """Put the fused projection's parts of all heads one after the other, and write rates of decay as they are used."""
+    keys, heads = config.linear_key_head_dim, config.linear_num_key_heads
+    values = config.linear_num_value_heads // heads * config.linear_value_head_dim
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        before, fused, _ = name.partition("in_proj_qkvz.")
+        if fused:
+            by_head = tensor.view(heads, -1, tensor.shape[1])
+            *mixed, gate = (part.flatten(0, 1) for part in by_head.split_with_sizes([keys, keys, values, values], 1))
+            found |= {f"{before}in_proj_qkv.weight": torch.cat(mixed), f"{before}in_proj_z.weight": gate}
+        elif name.endswith(".A_log"):
+            found[name] = -tensor.exp()
+        else:
+            found[name.replace(".dt_bias", ".dt_proj.bias")] = tensor
+    return found
+
+
+def _tiled(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    """Put the first head of values of each head of keys before all second ones."""
+    groups, heads, size = config.linear_num_key_heads, config.linear_num_value_heads, config.linear_value_head_dim
+    keys = 2 * groups * config.linear_key_head_dim
+
+    def tiled(tensor: Tensor, size: int) -> Tensor:
+        by_head = tensor.view(groups, heads // groups, size, *tensor.shape[1:])
+        return by_head.transpose(0, 1).reshape(tensor.shape)
+
+    found: dict[str, Tensor] = {}
+    for name, tensor in _linear(tensors, config).items():
+        part = name.partition(".linear_attn.")[2].partition(".")[0]
+        if part in ("in_proj_qkv", "conv1d"):
+            tensor = torch.cat((tensor[:keys], tiled(tensor[keys:], size)))
+        elif part == "out_proj":
+            tensor = tiled(tensor.T, size).T.contiguous()
+        elif part and part != "norm":
+            tensor = tiled(tensor, size if part == "in_proj_z" else 1)
+        found[name] = tensor
+    return found
+
+
 def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Put queries, keys and values into one matrix."""
     joined: dict[str, Tensor] = {}
@@ -443,6 +507,9 @@ _REWRITES: dict[MODEL_ARCH, Callable[[dict[str, Tensor], Any], dict[str, Tensor]
     MODEL_ARCH.GRANITE_MOE: _split_shared,
     MODEL_ARCH.DEEPSEEK2: _cut_latent,
     MODEL_ARCH.LFM2MOE: _named_lfm2,
+    MODEL_ARCH.QWEN3NEXT: _linear,
+    MODEL_ARCH.QWEN35: _tiled,
+    MODEL_ARCH.QWEN35MOE: _tiled,
 }
 
 

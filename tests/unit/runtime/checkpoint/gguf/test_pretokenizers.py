@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tokenizers import Regex, normalizers, pre_tokenizers
 from tokenizers.pre_tokenizers import ByteLevel, Digits, PreTokenizer, Split
-from transformers import CohereTokenizer, GPT2Tokenizer, GPTNeoXTokenizer, Qwen2Tokenizer
+from transformers import CohereTokenizer, GPT2Tokenizer, GPTNeoXTokenizer, Qwen2Tokenizer, Qwen3_5Tokenizer
 from transformers.convert_slow_tokenizer import TikTokenConverter
 
 from runtime.checkpoint.gguf.pretokenizers import PRE_TOKENIZERS
@@ -88,6 +88,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "olmo": of_class(GPTNeoXTokenizer),
     "phi-2": of_class(GPT2Tokenizer),
     "qwen2": of_class(Qwen2Tokenizer),
+    "qwen35": of_class(Qwen3_5Tokenizer),
     "refact": (single_digits(), None),
     "seed-coder": (sequence(SEED_CODER), None),
     "smollm": (single_digits(), None),

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
     from runtime.checkpoint.rope_config import RopeConfig
 
 # Those of which files do not say which of the two they are: both are computed alike.
-_SAME = {"MistralForCausalLM": "LlamaForCausalLM", "Glm4MoeLiteForCausalLM": "DeepseekV3ForCausalLM"}
+_SAME = {
+    "MistralForCausalLM": "LlamaForCausalLM",
+    "Glm4MoeLiteForCausalLM": "DeepseekV3ForCausalLM",
+    "Qwen3_5ForConditionalGeneration": "Qwen3_5ForCausalLM",
+}
 
 HEAD_DIM = 16  # of the checkpoint "llama"
 
@@ -141,8 +145,8 @@ def test_a_file_without_a_vocabulary_names_no_tokens(tmp_path: Path) -> None:
 YARN = {"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": 4.0}
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     (
-        "general.architecture 'qwen35' is not supported, unlike qwen2, qwen3, qwen3moe;",
-        {"general.architecture": "qwen35"},
+        "general.architecture 'qwen2moe' is not supported, unlike qwen2, qwen3, qwen3moe",
+        {"general.architecture": "qwen2moe"},
     ),
     ("general.type is 'adapter'; the file holds a part that belongs to a model", {"general.type": "adapter"}),
     ("llama.block_count is missing", {"llama.block_count": None}),
