@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoConfig, LlamaConfig, Phi3Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3RotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
@@ -32,8 +32,13 @@ def _rotary(config: Any) -> Any:  # noqa: ANN401
     """Transformers' module that computes the tables of such a model."""
     if config.model_type == "deepseek_v2":  # its own gives the same as complex numbers
         return DeepseekV3RotaryEmbedding(config)
+<<<<<<< HEAD
     module = sys.modules[MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__module__]
     (name,) = (name for name in vars(module) if name.endswith("RotaryEmbedding") and "Vision" not in name)
+=======
+    module = sys.modules[MODEL_MAPPING[type(config)].__module__]
+    (name,) = (name for name in vars(module) if name.endswith("RotaryEmbedding"))
+>>>>>>> dense
     return getattr(module, name)(config)
 
 
