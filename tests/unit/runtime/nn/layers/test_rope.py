@@ -32,13 +32,8 @@ def _rotary(config: Any) -> Any:  # noqa: ANN401
     """Transformers' module that computes the tables of such a model."""
     if config.model_type == "deepseek_v2":  # its own gives the same as complex numbers
         return DeepseekV3RotaryEmbedding(config)
-<<<<<<< HEAD
-    module = sys.modules[MODEL_FOR_CAUSAL_LM_MAPPING[type(config)].__module__]
-    (name,) = (name for name in vars(module) if name.endswith("RotaryEmbedding") and "Vision" not in name)
-=======
     module = sys.modules[MODEL_MAPPING[type(config)].__module__]
-    (name,) = (name for name in vars(module) if name.endswith("RotaryEmbedding"))
->>>>>>> dense
+    (name,) = (name for name in vars(module) if name.endswith("RotaryEmbedding") and "Vision" not in name)
     return getattr(module, name)(config)
 
 
