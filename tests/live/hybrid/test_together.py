@@ -21,7 +21,7 @@ LONG = 1500  # tokens of a prompt
 
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    with serving("lfm2", tmp_path_factory.mktemp("hybrid"), "--slots", "4") as served:
+    with serving("qwen3.5", tmp_path_factory.mktemp("hybrid"), "--slots", "4") as served:
         yield served
 
 
