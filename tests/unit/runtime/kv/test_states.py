@@ -38,7 +38,7 @@ def test_a_buffer_has_what_each_recurrent_layer_keeps(config: ModelConfig, buffe
     rows = 2 * 3 * config.hidden_size  # two layers, each with the three rows before the next one
     assert state_bytes(config, FLOATS) == 4 * rows
     assert buffers.bytes_per_buffer == state_bytes(config, ODD) == 2 * rows
-    assert (buffers.count, buffers.nbytes) == (3, 5 * buffers.bytes_per_buffer)  # and a sequence's beginning, and `between`
+    assert (buffers.count, buffers.nbytes) == (3, 5 * buffers.bytes_per_buffer)  # with two of its own
     assert state_bytes(replace(config, recurrent=(None,) * config.num_layers), ODD) == 0
 
 
