@@ -48,7 +48,7 @@ def gated_delta_step(
     grouped = (len(key), key.shape[1], value.shape[1] // key.shape[1])
     v, g, b = (x.float().reshape(*grouped, 1, -1) for x in (value, decay, beta))
     state = states.reshape(*grouped, *states.shape[2:]) * g.exp().mT
-    state = state + k.mT * (b * (v - k @ state))
+    state.addcmul_(k.mT, b * (v - k @ state))
     out = q @ state / math.sqrt(key.shape[-1])
     return out.reshape(value.shape).to(value.dtype), state.reshape(states.shape)
 

@@ -38,7 +38,7 @@ def ssm_step(
     grouped = (*b.shape[:2], x.shape[1] // b.shape[1])
     drive = (time * inputs).reshape(*grouped, -1, 1)
     decay = (time * a.float()[:, None]).exp().reshape(*grouped, 1, 1)
-    state = decay * states.reshape(*grouped, *states.shape[2:]) + drive * b.float()[:, :, None, None]
+    state = (decay * states.reshape(*grouped, *states.shape[2:])).addcmul_(drive, b.float()[:, :, None, None])
     out = state @ c.float()[:, :, None, :, None]
     return (out.reshape(x.shape) + d.float()[:, None] * inputs).to(x.dtype), state.reshape(states.shape)
 

@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+import torch
 
 from runtime.checkpoint.open import open_checkpoint
+from runtime.kv.states import state_bytes
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn.ahead_model import AheadModel
@@ -117,7 +119,9 @@ async def test_steps_of_a_burst_take_turns_with_three_buffers(subject: Subject, 
 
 
 def test_kernels_compute_the_layers_that_they_can(subject: Subject) -> None:
-    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32", state_memory=2**24)
-    loaded = load_model(options, open_checkpoint(subject.folder))
+    checkpoint = open_checkpoint(subject.folder)
+    memory = 129 * state_bytes(checkpoint.config, torch.float32)
+    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32", state_memory=memory)
+    loaded = load_model(options, checkpoint)
     assert loaded.native_layers < loaded.num_layers
     assert generate(loaded, [Running(0, PROMPT, chunk=7)], TOKENS)[0] == subject.solo

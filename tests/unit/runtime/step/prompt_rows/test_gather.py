@@ -99,13 +99,13 @@ def test_scores_are_those_of_transformers(subject: Subject, monkeypatch: pytest.
         scores = scores_of(read(model, subject.prompt, PromptOutputs(alternatives=3), cut))
         assert len(scores) == len(subject.prompt) - 1
         for row, token_id, score in zip(expected, subject.prompt[1:], scores, strict=False):
-            assert score.logprobs.logprob == pytest.approx(row[token_id].item(), rel=3e-5, abs=2e-4)
+            assert score.logprobs.logprob == pytest.approx(row[token_id].item(), abs=5e-4)
             likelier = [(row > row[token_id] + sign * 4e-4).sum().item() for sign in (1, -1)]
             assert likelier[0] < score.rank <= likelier[1] + 1  # but for tokens that are as good as equally likely
             for token, logprob in score.logprobs.top:
-                assert logprob == pytest.approx(row[token].item(), rel=3e-5, abs=2e-4)
+                assert logprob == pytest.approx(row[token].item(), abs=5e-4)
             assert [logprob for _, logprob in score.logprobs.top] == pytest.approx(
-                row.topk(3).values.tolist(), rel=3e-5, abs=2e-4
+                row.topk(3).values.tolist(), abs=5e-4
             )
 
 
