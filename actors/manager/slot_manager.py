@@ -285,16 +285,15 @@ class SlotManager:
             parks=self.preemption.preemptions,
             resumes=self.preemption.resumes,
             parked=len(self.preemption),
+            states=None if self.table.states is None else self.table.states.statistics(),
             step_target_seconds=self._chunks.seconds(self.costs.target, counts.last_single),
         )
 
     def check_integrity(self) -> None:
         """Raise AssertionError if slots, holds, queue and receipts contradict one another."""
-        self.table.check_integrity()
-        self.table.extents.check_integrity()
-        if self.table.states is not None:
-            self.table.states.check_integrity()
-        self.cache.check_integrity()
+        for part in (self.table, self.table.extents, self.table.states, self.cache):
+            if part is not None:
+                part.check_integrity()
         self.holds.check_integrity(self.table)
         assert all(self.holds.get(ticket.key) is None for ticket in self.queue), "one who waits for a slot holds one"
         self.preemption.check_integrity()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 # These are fields' types, which the schemas of what is shown are made of, too.
 from actors.core.places.extents import ArenaStatistics  # noqa: TC001
+from actors.core.places.states import StateStatistics  # noqa: TC001
 from actors.kv.prefix_cache import CacheStatistics  # noqa: TC001
 
 
@@ -20,6 +21,7 @@ class ManagerStatistics:
         parks: how often a generation left its slot to a more important one.
         resumes: how often one of them had a slot again.
         parked: those of the queued that wait for that.
+        states: buffers for the states of recurrent layers; None where the model has none.
     """
 
     steps: int
@@ -39,3 +41,4 @@ class ManagerStatistics:
     parks: int = 0
     resumes: int = 0
     parked: int = 0
+    states: StateStatistics | None = None

@@ -70,8 +70,8 @@ class ModelConfig:
         bos_token_id: the token that begins a text, if there is one.
         dtype: the checkpoint's, by torch's name; None where the file does not say.
         latent: of latent attention; None where keys and values are stored themselves.
-        layer_shapes: sizes of each layer, which `num_kv_heads`, `head_dim` and `intermediate_size` are those of the
-            narrowest of; none where all are alike.
+        layer_shapes: sizes of each layer, in the place of `num_kv_heads`, `head_dim` and `intermediate_size`; none
+            where all are alike.
         layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
         layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
         layer_input_vocab: rows of the embedding that these come from.

@@ -208,7 +208,6 @@ class Transformer:
             ],
             query_scale=None if self._query_scales is None else self._query_scales[positions.tensor],
             masks={} if singly else {kind: self.build_mask(segments, *kind) for kind in self._mask_kinds},
-            buffers=self.buffers,
             states=states,
             single=singly.sent() if singly else None,
             sent=staging,

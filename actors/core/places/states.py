@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,23 @@ if TYPE_CHECKING:
     from actors.core.places.state_pool import StatePool
     from actors.core.slot_views import SlotView
     from runtime.step.step import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class StateStatistics:
+    """The buffers for states of recurrent layers.
+
+    Attributes:
+        buffers: how many there are.
+        named: of them, those that have a state which somebody may go on from.
+        snapshots: states that no running sequence goes on from, by the sequences that have them.
+        given_up: since the start: snapshots that made way.
+    """
+
+    buffers: int
+    named: int
+    snapshots: int
+    given_up: int
 
 
 class States:
@@ -44,6 +61,7 @@ class States:
         self._changing = changing
         self._grants = grants
         self._lent = 0
+        self._given_up = 0
 
     def begin_step(self) -> None:
         """Take back all that the last step was lent and that nobody has named since."""
@@ -92,6 +110,7 @@ class States:
 
         record, length = min(self._snapshots(), key=cost)
         record.drop_states([length])
+        self._given_up += 1
 
     def _snapshots(self) -> Iterator[tuple[SlotRecord, int]]:
         """Yield the states that no running sequence goes on from: places, and lengths."""
@@ -99,6 +118,12 @@ class States:
             for length in record.states:
                 if record.owner is None or length != len(record.tokens):
                     yield record, length
+
+    def statistics(self) -> StateStatistics:
+        """Return what there is now, and what was given up since the start."""
+        buffers = len(self._pool)
+        snapshots = sum(1 for _ in self._snapshots())
+        return StateStatistics(buffers, buffers - self._pool.num_free, snapshots, self._given_up)
 
     def check_integrity(self) -> None:
         """Raise AssertionError if a name is counted that nobody has, or a sequence has no state to go on from."""

@@ -24,7 +24,8 @@ def read_shape(settings: Settings) -> LayerShape:
         CheckpointError: there can be no such layer.
     """
     num_heads = integer(settings, "num_attention_heads")
-    return LayerShape(_num_kv_heads(settings, num_heads), _head_dim(settings, num_heads), _inner(settings))
+    inner = integer(settings, "intermediate_size")
+    return LayerShape(_num_kv_heads(settings, num_heads), _head_dim(settings, num_heads), inner)
 
 
 def _num_kv_heads(settings: Settings, num_heads: int) -> int:
@@ -47,10 +48,6 @@ def _head_dim(settings: Settings, num_heads: int) -> int:
     if head_dim % 2:
         raise invalid("head_dim", head_dim, "is odd, so it cannot be rotated in pairs")
     return head_dim
-
-
-def _inner(settings: Settings) -> int:
-    return integer(settings, "intermediate_size")
 
 
 # --- by layer: none where all are alike -------------------------------------------------------------------------------
@@ -96,6 +93,12 @@ def gemma4_layer_inputs(settings: Settings) -> tuple[int, int]:
     return size, vocab
 
 
+def full_layers(types: list[str]) -> list[str]:
+    """Return the keys of `per_layer_config` for the layers that see everything: numbers, with as many digits as all."""
+    found = [str(layer) for layer, kind in enumerate(types) if kind == FULL]
+    return [layer.zfill(len(found[-1])) for layer in found]
+
+
 def _overrides(settings: Settings, types: list[str]) -> Settings:
     """Return the keys that are others in layers that see everything.
 
@@ -105,7 +108,7 @@ def _overrides(settings: Settings, types: list[str]) -> Settings:
     if by_layer is None:
         named = _GLOBAL if settings["attention_k_eq_v"] else {"head_dim": "global_head_dim"}
         return {key: settings[name] for key, name in named.items() if settings[name] is not None}
-    layers = [str(layer) for layer, kind in enumerate(types) if kind == FULL]
+    layers = full_layers(types)
     own = by_layer.get(layers[0], {}) if isinstance(by_layer, Mapping) else None
     if not isinstance(own, Mapping) or by_layer not in ({}, dict.fromkeys(layers, own)) or own.keys() - _GLOBAL:
         raise invalid("per_layer_config", by_layer, f"is not {' and '.join(_GLOBAL)}, alike for all layers of {FULL}")

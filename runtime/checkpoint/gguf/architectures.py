@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from runtime.checkpoint.gguf import deepseek, hybrid
+from runtime.checkpoint.gguf import deepseek, gemma4, hybrid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,7 +69,8 @@ class Architecture:
     Attributes:
         name: the architecture in config.json.
         model_type: likewise.
-        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'.
+        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'; with it, where
+            transformers' has another end.
         keys: those beside `COMMON_KEYS`.
         fixed: keys that are read only to see that their value is this one.
         settings: those that are the same for all files.
@@ -117,6 +118,9 @@ MODEL_TENSORS = {
     "output_norm": "model.norm",
     "token_embd_norm": "model.norm",  # LFM2
     "output": "lm_head",
+    "per_layer_token_embd": "model.embed_tokens_per_layer",
+    "per_layer_model_proj": "model.per_layer_model_projection",
+    "per_layer_proj_norm": "model.per_layer_projection_norm",
 }
 
 _ATTENTION = {
@@ -370,6 +374,42 @@ ARCHITECTURES = {
         settings={"sliding_window": None, "rope_local_base_freq": 10_000.0},
         added_to_norms=1.0,
         narrow_layers=62,  # 27B
+    ),
+    "gemma4": Architecture(
+        "Gemma4ForCausalLM",
+        "gemma4_text",
+        {
+            **_GEMMA,
+            **_QK_NORM,
+            "layer_output_scale.weight": "layer_scalar",
+            "inp_gate": "per_layer_input_gate",
+            "proj": "per_layer_projection",
+            "post_norm": "post_per_layer_input_norm",
+            "ffn_gate_inp": "mlp.gate",
+            "ffn_gate_inp.scale": "mlp.gate.scale",
+            "ffn_gate_up_exps.weight": "mlp.experts.gate_up_proj",
+            "ffn_gate_exps": "mlp.experts.gate_proj",
+            "ffn_up_exps": "mlp.experts.up_proj",
+            "ffn_down_exps": "mlp.experts.down_proj",
+            "ffn_down_exps.scale": "mlp.gate.per_expert_scale",
+            "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+            "post_ffw_norm_1": "post_feedforward_layernorm_1",
+            "post_ffw_norm_2": "post_feedforward_layernorm_2",
+        },
+        keys={
+            **_RMS_NORM,
+            **_WINDOW,
+            "attention.shared_kv_layers": Key("num_kv_shared_layers"),
+            "embedding_length_per_layer_input": Key("hidden_size_per_layer_input"),
+            "expert_count": Key("num_experts"),
+            "expert_used_count": Key("top_k_experts"),
+            "expert_feed_forward_length": Key("moe_intermediate_size"),
+            "rope.freq_base_swa": Key("rope_local_base_freq", float),
+            "final_logit_softcapping": Key("final_logit_softcapping", float),
+        },
+        settings={"hidden_size_per_layer_input": 0, "rope_local_base_freq": 10_000.0},
+        more_keys=gemma4.KEYS,
+        more_settings=gemma4.gemma4_settings,
     ),
     "phi3": Architecture(
         "Phi3ForCausalLM",

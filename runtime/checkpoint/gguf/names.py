@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
 
-_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+)\.(?P<part>weight|bias)", re.ASCII)
+_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+)\.(?P<part>weight|bias|scale)", re.ASCII)
 _MODEL = re.compile(r"(?P<name>\w+)\.(?P<part>weight|bias)", re.ASCII)
 
 
@@ -50,9 +50,13 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
 
 
 def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
-    if (found := _LAYER.fullmatch(name)) and found["name"] in architecture.tensors:
-        renamed = f"model.layers.{found['layer']}.{architecture.tensors[found['name']]}"
-        return renamed if renamed.endswith(PARAMETERS) else f"{renamed}.{found['part']}"
+    if found := _LAYER.fullmatch(name):
+        prefix, own, part = f"model.layers.{found['layer']}.", found["name"], found["part"]
+        if (whole := architecture.tensors.get(f"{own}.{part}")) is not None:
+            return prefix + whole
+        if own in architecture.tensors and part != "scale":
+            renamed = prefix + architecture.tensors[own]
+            return renamed if renamed.endswith(PARAMETERS) else f"{renamed}.{part}"
     if (found := _MODEL.fullmatch(name)) and found["name"] in MODEL_TENSORS:
         return f"{MODEL_TENSORS[found['name']]}.{found['part']}"
     path = file.tensors[name].path

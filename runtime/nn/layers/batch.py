@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.devices.single_rows.rows import SingleRows
-    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.recurrent import StateRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.staging import StagingBuffer
@@ -45,14 +44,13 @@ class LayerRows:
     masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
     layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
-    buffers: StateBuffers | None = None  # for the states of recurrent layers
-    states: StateRows | None = None  # of a whole step, for such layers
+    states: StateRows | None = None  # of recurrent layers
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
     def with_states(self) -> StateRows:
         """The rows of a step as a recurrent layer sees them."""
-        assert self.states is not None, "recurrent layers take whole steps, of a model with buffers for their states"
+        assert self.states is not None, "a model with recurrent layers has buffers for their states"
         return self.states
 
     def part(self, places: slice) -> LayerRows:
@@ -65,7 +63,7 @@ class LayerRows:
 
         The rows of a segment that come before these are to have their KV already, and have left a state.
         """
-        segments, ranges, between = [], [], 0 if self.buffers is None else self.buffers.between
+        segments, ranges, between = [], [], 0 if self.states is None else self.states.buffers.between
         for segment, own in zip(self.segments, self.ranges, strict=True):
             there = range(max(own.start, rows.start), min(own.stop, rows.stop))
             if there:
@@ -76,16 +74,17 @@ class LayerRows:
     def _of(self, segments: list[Segment], ranges: list[range], whole: range) -> LayerRows:
         """Return these segments, whose rows are `whole` together."""
         first, rows = whole.start, slice(whole.start, whole.stop)
+        ranges = [range(own.start - first, own.stop - first) for own in ranges]
         return LayerRows(
             segments=segments,
-            ranges=[range(own.start - first, own.stop - first) for own in ranges],
+            ranges=ranges,
             hidden=self.hidden[rows],
             rotations=[(cos[rows], sin[rows]) for cos, sin in self.rotations],
             query_scale=None if self.query_scale is None else self.query_scale[rows],
             masks=self.masks,
             whole=self.whole,
             layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
-            buffers=self.buffers,
+            states=None if self.states is None else self.states.apart(segments, ranges),
         )
 
 

@@ -68,7 +68,8 @@ class DecoderLayer:
         if self.beside_mlp is not None:
             added = self.beside_mlp(hidden, added)
         hidden.add_(self.after_mlp(added), alpha=scale)
-        if self.layer_input is not None and batch.layer_inputs is not None:
+        if self.layer_input is not None:
+            assert batch.layer_inputs is not None, "the model gives them to all layers or to none"
             hidden.add_(self.layer_input(hidden, batch.layer_inputs[:, self._index]))
         if self.scalar is not None:
             hidden.mul_(self.scalar)

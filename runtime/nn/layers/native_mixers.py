@@ -115,18 +115,13 @@ class NativeConvolution:
     Args:
         conv: whose weights it uses.
         index: of the layer.
-
-    Raises:
-        NotInKernels: the kernels do not have what it is made of.
     """
 
     rope: int | None = None
     sees: object = None
 
     def __init__(self, conv: ShortConv, index: int) -> None:
-        channels, width = conv.weight.shape[0], conv.weight.shape[-1]
-        if channels % LANES:
-            raise NotInKernels("channels not in whole vectors")
+        channels, _, width = conv.weight.shape
         self.input, self.output = conv.input, conv.output
         self.index = index
         # What the description refers to: a row's own tap is the last.
@@ -156,8 +151,7 @@ class NativeConvolution:
 
     def fill(self, rows: Array[Rows], batch: LayerRows, kv: KVCache) -> list[Callable[[], None]]:
         """Say where the states of all segments are, and where the next ones go; returns nothing to be done."""
-        states = batch.buffers
-        assert states is not None, "a model with recurrent layers has buffers for their states"
+        states = batch.with_states.buffers
         for own, segment in zip(rows, batch.segments, strict=True):
             own.state, own.wanted = states.address(self.index, segment.state), len(segment.next_states)
             own.states = (State * own.wanted)(

@@ -59,6 +59,11 @@ class StateRows:
                 runs.append((slice(own.start, own.stop), segment))
         return cls(buffers, len(rows), runs, staging.ints(rows, read, written))
 
+    def apart(self, segments: Sequence[Segment], ranges: Sequence[range]) -> StateRows:
+        """Return some of the segments, in these rows, each computed by itself."""
+        runs = [(slice(own.start, own.stop), segment) for segment, own in zip(segments, ranges, strict=True)]
+        return StateRows(self.buffers, 0, runs, self.numbers)
+
     def convolve(self, layer: int, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Convolve rows, `[rows, channels]`, behind those that are the first part of the layer's state.
 

@@ -40,8 +40,7 @@ class SelfAttention:
         self._heads, self._kv_heads, self.dim = config.num_heads, shape.num_kv_heads, shape.head_dim
         self._values_are_keys = shape.values_are_keys
         self._own = self._kv_heads if shape.kv_layer is None else 0  # key heads that it computes, and as many of values
-        self._rotated = self._heads + self._own
-        self._normed = self._rotated + (self._own if config.qk_norm == "with_values" else 0)
+        self._norms_values = config.qk_norm == "with_values" and self._own > 0
         self._index = index
         self._window = config.window[index]
         self._mask = self._window, config.group(index)
@@ -107,15 +106,18 @@ class SelfAttention:
         qkv = self.qkv(x).view(len(x), -1, self.dim)
         if self._values_are_keys and self._own:
             qkv = torch.cat((qkv, qkv.narrow(1, self._heads, self._own)), dim=1)
-        norm, rotated, done = self.query_key_norm, self._rotated, 0
-        heads = qkv.narrow(1, 0, self._normed)
-        normed = heads if norm is None or self._norm_rotated else norm(heads, batch.whole)
-        if self.rope is not None:  # query and key heads together, in place
+        norm = self.query_key_norm
+        heads = normed = qkv.narrow(1, 0, self._heads + self._own)  # of queries and keys together
+        if norm is not None and self._norms_values:
+            normed, values = norm(qkv, batch.whole).split_with_sizes((self._heads + self._own, self._own), dim=1)
+            qkv.narrow(1, self._heads + self._own, self._own).copy_(values)
+        elif norm is not None and not self._norm_rotated:
+            normed = norm(heads, batch.whole)
+        if self.rope is not None:  # in place
             cos, sin = batch.rotations[self.rope]
-            apply_rope(normed.narrow(1, 0, rotated), cos, sin, out=qkv.narrow(1, 0, rotated))
-            done = rotated
-        if normed is not heads and done < self._normed:
-            qkv.narrow(1, done, self._normed - done).copy_(normed.narrow(1, done, self._normed - done))
+            apply_rope(normed, cos, sin, out=heads)
+        elif normed is not heads:
+            heads.copy_(normed)
         if norm is not None and self._norm_rotated:
             heads.copy_(norm(heads, batch.whole))
         if batch.query_scale is not None:

@@ -121,6 +121,10 @@ async def test_of_too_many_states_those_go_that_cost_least_to_compute_again() ->
         assert max(gaps) <= 4 * CHUNK
         again = await sim.client(ask("again", LONG))
         assert sim.rows(again) <= BLOCK_TOKENS
+        told = sim.engine.statistics().manager.states
+        assert told is not None
+        assert told.named == told.snapshots == len(lengths(sim)) <= told.buffers == least_buffers(1, 0) + 2
+        assert told.given_up > 0
 
 
 @simulated()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from actors.core.places.extents import ArenaStatistics
+    from actors.core.places.states import StateStatistics
     from actors.engine import Engine
     from actors.kv.prefix_cache import CacheStatistics
     from actors.statistics import EngineStatistics
@@ -39,11 +40,13 @@ class Snapshot(Collector):
         """Yield each figure."""
         statistics = self._engine.statistics()
         cache = statistics.manager.cache
-        arena = statistics.manager.arena
+        arena, states = statistics.manager.arena, statistics.manager.states
         for name, about, value in (*self._standing(statistics), *_arena_standing(arena), *_kv_standing(cache)):
             yield GaugeMetricFamily(name, about, value)
         for name, about, value in (*_counted(statistics), *_arena_counted(arena), *_kv_counted(cache)):
             yield CounterMetricFamily(name, about, value)
+        if states is not None:
+            yield from _states(states)
         if self._runs is not None:
             yield from _detachable(self._runs.statistics())
         yield _build()
@@ -98,6 +101,14 @@ def _arena_counted(arena: ArenaStatistics) -> Iterable[Figure]:
     yield "kv_arena_moved_positions", "Tokens whose KV was copied for that.", arena.moved_positions
     yield "kv_arena_compactions", "Of the moves, those that made room for another sequence.", arena.compactions
     yield "kv_arena_given_up", "Sequences of idle slots that were evicted for room.", arena.given_up
+
+
+def _states(states: StateStatistics) -> Iterator[Metric]:
+    """Yield what is known of the states of recurrent layers."""
+    yield GaugeMetricFamily("state_buffers", "Buffers for states of recurrent layers.", states.buffers)
+    yield GaugeMetricFamily("state_buffers_named", "Of them, those that have a state.", states.named)
+    yield GaugeMetricFamily("state_snapshots", "States that no running sequence goes on from.", states.snapshots)
+    yield CounterMetricFamily("state_snapshots_given_up", "Snapshots that made way for others.", states.given_up)
 
 
 def _detachable(runs: DetachableStatistics) -> Iterator[Metric]:

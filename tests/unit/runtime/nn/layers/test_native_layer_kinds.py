@@ -218,7 +218,6 @@ OTHERS: dict[str, tuple[dict[str, Any], MatrixFormat, torch.dtype]] = {
     "another dtype": (LLAMA, PlainMatrix, torch.float16),
     "a part of each head that is not in whole vectors": (PHI3 | {"partial_rotary_factor": 0.75}, PlainMatrix, FLOAT32),
     "sizes that are not in whole vectors": (LLAMA | {"intermediate_size": 456}, PlainMatrix, FLOAT32),
-    "channels that are not in whole vectors": (LFM2 | {"conv_dim": 200}, PlainMatrix, FLOAT32),
     "an inner width that is not in whole panels": (LLAMA | {"intermediate_size": 480}, BlockedMatrix, FLOAT32),
 }
 

@@ -9,6 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from tests.fakes.engine import FakeEngine, as_engine
+from tests.fakes.kv_simulation import open_kv_simulation
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.unit.web.apps import make
 from web.observability.metrics.metrics import Metrics
@@ -63,6 +64,19 @@ async def test_the_page_agrees_with_the_statistics() -> None:
         held = sum(slot.resident_tokens for slot in sim.engine.slots())
         assert told["cede_kv_cache_usage_perc"] == held / (2 * sim.engine.model.context_length)
         assert 0 < held
+        assert not any(name.startswith("cede_state") for name in told)
+
+
+@simulated()
+async def test_of_a_model_with_states_the_page_says_what_has_them() -> None:
+    async with open_kv_simulation(slots=2, state_buffers=20, ram=0) as sim:
+        await sim.client(ask("a", prompt(30), max_tokens=9))
+        states = sim.engine.statistics().manager.states
+        assert states is not None
+        told = samples(Metrics(sim.engine).page("")[0])
+        assert told["cede_state_buffers"] == 20
+        assert told["cede_state_buffers_named"] == told["cede_state_snapshots"] == states.named > 0
+        assert told["cede_state_snapshots_given_up_total"] == 0
 
 
 @simulated()
