@@ -53,6 +53,9 @@ class GatedDeltaConfig:
         heads: of values.
         key_dim: numbers of a head of queries or keys.
         value_dim: numbers of a head of values.
+        beta: what a correction's share, a sigmoid, is multiplied with.
+        is_split: queries, keys and values have a matrix each, and not one.
+        norm_eps: of the norm of what the rule gives; None where it is the model's.
     """
 
     width: int
@@ -60,6 +63,9 @@ class GatedDeltaConfig:
     heads: int
     key_dim: int
     value_dim: int
+    beta: float = 1.0
+    is_split: bool = False
+    norm_eps: float | None = None
 
     @property
     def channels(self) -> int:

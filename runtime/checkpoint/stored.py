@@ -254,6 +254,45 @@ class SelectedColumns:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class JoinedRows(WithoutCodes):
+    """Small plain tensors one behind the other, as one tensor: the convolutions of queries, keys and values.
+
+    Attributes:
+        parts: alike but for the number of their rows.
+    """
+
+    parts: tuple[StoredTensor, ...]
+
+    @property
+    def file(self) -> str:
+        """The first part's file."""
+        return self.parts[0].file
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows of all parts, and the shape of each."""
+        return (sum(part.shape[0] for part in self.parts), *self.parts[0].shape[1:])
+
+    @property
+    def form(self) -> str:
+        """Format of the first part."""
+        return self.parts[0].form
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.num_bytes for part in self.parts)
+
+    def expand(self, rows: Rows = ALL) -> torch.Tensor:
+        """Read rows of the whole."""
+        read = [part.expand() for part in self.parts]
+        whole = read[0].new_empty(self.shape)
+        for own, place in zip(read, whole.split_with_sizes([len(own) for own in read]), strict=True):
+            place.copy_(own)
+        return whole[rows]
+
+
 def _count(rows: Rows) -> int:
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 

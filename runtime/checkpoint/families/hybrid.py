@@ -14,10 +14,18 @@ from runtime.checkpoint.families.layer_kinds import (
     attention_by_number,
     linear_at_intervals,
     rotates_by_name,
+    rotates_by_theta,
 )
-from runtime.checkpoint.families.layout import renamed, split_delta, split_query_gate, split_shared_mlp, text_part
-from runtime.checkpoint.families.norms import GEMMA, LFM2
-from runtime.checkpoint.families.recurrent import gated_delta, mamba2, short_conv
+from runtime.checkpoint.families.layout import (
+    join_convolutions,
+    renamed,
+    split_delta,
+    split_query_gate,
+    split_shared_mlp,
+    text_part,
+)
+from runtime.checkpoint.families.norms import GEMMA, LFM2, OLMO_HYBRID
+from runtime.checkpoint.families.recurrent import gated_delta, mamba2, olmo_delta, short_conv
 from runtime.checkpoint.families.sizes import granite_mlp, lfm2_mlp, plain_mlp
 
 _LFM2 = Family(
@@ -108,6 +116,42 @@ _QWEN3_5_MOE = replace(
     defaults={**_QWEN3_NEXT.defaults, "default_num_experts": 256, "num_experts_per_tok": 8},
 )
 
+_OLMO = Family(
+    "olmo_hybrid",
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    qk_norm="joint",
+    norms=OLMO_HYBRID,
+    layer_types=linear_at_intervals,
+    reads_layer_types=True,
+    rotary=rotates_by_theta,
+    recurrent={LINEAR: olmo_delta},
+    layout=(
+        renamed(
+            {
+                "attention_layer_norm": "input_layernorm",
+                "feedforward_layer_norm": "post_attention_layernorm",
+                "linear_attn.g_proj": "linear_attn.in_proj_z",
+                "linear_attn.a_proj": "linear_attn.in_proj_a",
+                "linear_attn.b_proj": "linear_attn.in_proj_b",
+                "linear_attn.o_norm": "linear_attn.norm",
+                "linear_attn.o_proj": "linear_attn.out_proj",
+            }
+        ),
+        join_convolutions,
+    ),
+    defaults={
+        "full_attention_interval": 4,
+        "linear_num_key_heads": None,
+        "linear_num_value_heads": None,
+        "linear_key_head_dim": None,
+        "linear_value_head_dim": None,
+        "linear_conv_kernel_dim": 4,
+        "linear_allow_neg_eigval": True,
+        "eos_token_id": 100257,
+    },
+)
+
 HYBRID_FAMILIES: dict[str, Family] = {
     "Lfm2ForCausalLM": _LFM2,
     "Lfm2MoeForCausalLM": replace(
@@ -156,6 +200,7 @@ HYBRID_FAMILIES: dict[str, Family] = {
             "time_step_limit": None,
         },
     ),
+    "OlmoHybridForCausalLM": _OLMO,
     "Qwen3NextForCausalLM": _QWEN3_NEXT,
     "Qwen3_5ForCausalLM": _QWEN3_5,
     "Qwen3_5ForConditionalGeneration": replace(_QWEN3_5, model_type="qwen3_5", text_config="text_config"),

@@ -154,6 +154,12 @@ def rotates_by_name(settings: Settings, types: list[str]) -> tuple[bool, ...]:
     return (name == "rope",) * len(types)
 
 
+def rotates_by_theta(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in all layers unless theta is null, as OLMo's hybrids do."""
+    given = settings.get("rope_scaling") or settings.get("rope_parameters") or {}
+    return (given.get("rope_theta", settings["rope_theta"]) is not None,) * len(types)
+
+
 def _no_rope_layers(settings: Settings, num_layers: int) -> tuple[bool, ...]:
     """Read `no_rope_layers`, which despite its name has a 1 for each layer that does rotate."""
     flags = settings["no_rope_layers"]

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from runtime.checkpoint.recurrent_config import GatedDeltaConfig
-from runtime.checkpoint.stored import SelectedColumns, SelectedRows
+from runtime.checkpoint.stored import JoinedRows, SelectedColumns, SelectedRows
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -153,6 +153,19 @@ def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[s
         tensors = _split(tensors, "in_proj_qkvz", qkvz, delta.key_heads)
         tensors = _split(tensors, "in_proj_ba", [("in_proj_b", heads), ("in_proj_a", heads)], delta.key_heads)
     return tensors
+
+
+def join_convolutions(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Join the convolutions of queries, keys and values, which the layer computes as one."""
+    found: dict[str, StoredTensor] = {}
+    for name, stored in tensors.items():
+        parts = [tensors.get(name.replace(".q_conv1d.", f".{part}_conv1d.")) for part in "qkv"]
+        present = tuple(part for part in parts if part is not None and part.shape[1:] == stored.shape[1:])
+        if ".q_conv1d." in name and len(present) == len(parts):
+            found[name.replace(".q_conv1d.", ".conv1d.")] = JoinedRows(present)
+        elif not (".k_conv1d." in name or ".v_conv1d." in name):
+            found[name] = stored
+    return found
 
 
 def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:

@@ -28,6 +28,7 @@ class Norms:
         before_mlp: of what the MLP reads.
         after_mlp: of what the MLP adds.
         parallel: the MLP reads what attention reads, so it does not see what attention has added.
+        of_recurrent: those of recurrent layers, where they are in other places than those of attention.
     """
 
     kind: NormKind = "rms"
@@ -39,6 +40,11 @@ class Norms:
     before_mlp: str | None = "post_attention_layernorm"
     after_mlp: str | None = None
     parallel: bool = False
+    of_recurrent: Norms | None = None
+
+    def of_layer(self, *, recurrent: bool) -> Norms:
+        """Return those of a layer that is recurrent or attends."""
+        return self.of_recurrent if recurrent and self.of_recurrent is not None else self
 
 
 LLAMA = Norms()
@@ -58,6 +64,7 @@ OLMO2 = Norms(
     before_mlp=None,
     after_mlp="post_feedforward_layernorm",
 )
+OLMO_HYBRID = replace(OLMO2, of_recurrent=LLAMA)
 LFM2 = Norms(eps_key="norm_eps", before_attention="operator_norm", before_mlp="ffn_norm")
 GLM4 = Norms(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
 COHERE = Norms(kind="layer", eps_key="layer_norm_eps", before_mlp=None, parallel=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.json_fields import boolean, integer, invalid
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 # As the files of transformers 4 and of 5 have it.
 _NO_LIMIT = (None, [0.0, math.inf], [0.0, {"__float__": "Infinity"}])
+_LINEAR_HEADS = ("linear_num_key_heads", "linear_num_value_heads")
 
 
 def short_conv(settings: Settings) -> ShortConvConfig:
@@ -38,6 +40,18 @@ def gated_delta(settings: Settings) -> GatedDeltaConfig:
         key_dim=integer(settings, "linear_key_head_dim"),
         value_dim=integer(settings, "linear_value_head_dim"),
     )
+
+
+def olmo_delta(settings: Settings) -> GatedDeltaConfig:
+    """Read the keys of OLMo's linear attention, whose sizes are shares of the model's where they are not given."""
+    heads, hidden = integer(settings, "num_attention_heads"), integer(settings, "hidden_size")
+    given = {key: heads if settings[key] is None else settings[key] for key in _LINEAR_HEADS}
+    key_dim, value_dim = (settings[f"linear_{part}_head_dim"] for part in ("key", "value"))
+    key_dim = 3 * hidden // (4 * integer(given, "linear_num_key_heads")) if key_dim is None else key_dim
+    value_dim = 2 * key_dim if value_dim is None else value_dim
+    sizes = {"linear_key_head_dim": key_dim, "linear_value_head_dim": value_dim}
+    beta = 2.0 if boolean(settings, "linear_allow_neg_eigval") else 1.0
+    return replace(gated_delta({**settings, **given, **sizes}), beta=beta, is_split=True, norm_eps=1e-5)
 
 
 def mamba2(settings: Settings) -> Mamba2Config:

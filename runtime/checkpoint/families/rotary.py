@@ -30,12 +30,12 @@ def read_ropes(
     Raises:
         CheckpointError: the file asks for what cede does not compute.
     """
+    rotary = family.rotary(settings, types)
     ropes = {
         kind: _read(family, settings, _parameters(family, settings, kind), head_dims[kind], context_length)
-        for kind in dict.fromkeys(types)
+        for kind in dict.fromkeys(kind for kind, rotates in zip(types, rotary, strict=True) if rotates)
         if kind not in family.recurrent
     }
-    rotary = family.rotary(settings, types)
     return tuple(ropes.get(kind) if rotates else None for kind, rotates in zip(types, rotary, strict=True))
 
 

@@ -35,7 +35,7 @@ class DecoderLayer:
     """
 
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
-        norms = config.norms
+        norms = config.norms.of_layer(recurrent=config.recurrent[index] is not None)
         self.before_attention = read_norm(source, norms.before_attention, config)
         self.attention = _attention(source, config, index)
         self.after_attention = read_norm(source, norms.after_attention, config)

@@ -1,4 +1,4 @@
-"""Linear attention by the gated delta rule, as Qwen3-Next has it (Gated Delta Networks, arXiv 2412.06464)."""
+"""Linear attention by the gated delta rule, as Qwen3-Next and OLMo have it (Gated Delta Networks, arXiv 2412.06464)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class GatedDelta:
     def __init__(self, source: WeightSource, config: GatedDeltaConfig, hidden: int, eps: float, index: int) -> None:
         own, inner = source.under("linear_attn"), config.heads * config.value_dim
         self._config, self._index = config, index
-        self.input = own.linear({"in_proj_qkv": config.channels, "in_proj_z": inner}, hidden)
+        keys = config.key_heads * config.key_dim
+        qkv = {"q_proj": keys, "k_proj": keys, "v_proj": inner} if config.is_split else {"in_proj_qkv": config.channels}
+        self.input = own.linear({**qkv, "in_proj_z": inner}, hidden)
         self.output = own.linear({"out_proj": hidden}, inner)
         # Small, and not quantised: what they say of a state's decay adds up over rows.
         self.beta = own.tensor("in_proj_b.weight", config.heads, hidden)
@@ -42,7 +44,7 @@ class GatedDelta:
         self.conv = own.tensor("conv1d.weight", config.channels, 1, config.width)
         self.log_rate = own.tensor("A_log", config.heads, dtype=torch.float32)
         self.rate_bias = own.tensor("dt_bias", config.heads, dtype=torch.float32)
-        self.norm = RMSNorm(own.tensor("norm.weight", config.value_dim), eps)
+        self.norm = RMSNorm(own.tensor("norm.weight", config.value_dim), config.norm_eps or eps)
 
     @property
     def nbytes(self) -> int:
@@ -63,7 +65,7 @@ class GatedDelta:
             l2norm(key.view(rows, own.key_heads, -1)),
             value,
             -self.log_rate.exp() * F.softplus(F.linear(x, self.rate).float() + self.rate_bias),
-            F.linear(x, self.beta).float().sigmoid(),
+            F.linear(x, self.beta).float().sigmoid() * own.beta,
         )
         ruled = batch.with_states.recur(self._index, parts, value, gated_delta_step, gated_delta_rule)
         gated = self.norm(ruled).float() * F.silu(gate.float().view(rows, own.heads, -1))

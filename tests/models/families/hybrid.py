@@ -12,6 +12,8 @@ from transformers import (
     Lfm2ForCausalLM,
     Lfm2MoeConfig,
     Lfm2MoeForCausalLM,
+    OlmoHybridConfig,
+    OlmoHybridForCausalLM,
     Qwen3_5Config,
     Qwen3_5ForCausalLM,
     Qwen3_5ForConditionalGeneration,
@@ -79,6 +81,13 @@ _granite_hybrid = partial(
     mamba_d_state=24,
 )
 
+_olmo_hybrid = partial(
+    write_checkpoint,
+    model_class=OlmoHybridForCausalLM,
+    config_class=OlmoHybridConfig,
+    layer_types=["linear_attention", "full_attention", "linear_attention"],
+)
+
 
 def _with_images(config_class: type[Any], text_class: type[Any], **settings: Any) -> Any:  # noqa: ANN401
     """A model that reads images, too, of which cede serves the text part."""
@@ -108,6 +117,15 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
     ),
     "granite-hybrid-moe": partial(
         _granite_hybrid, seed=58, num_local_experts=5, mamba_proj_bias=True, attention_bias=True, mamba_n_groups=1
+    ),
+    "olmo-hybrid": partial(_olmo_hybrid, seed=59, rope_parameters={"rope_type": "default", "rope_theta": None}),
+    "olmo-hybrid-rope": partial(
+        _olmo_hybrid,
+        seed=60,
+        attention_bias=True,
+        linear_allow_neg_eigval=False,
+        linear_num_key_heads=2,
+        linear_key_head_dim=16,
     ),
     "qwen3-next": partial(_qwen3_next, seed=52, mlp_only_layers=[1], attention_bias=True),
     "qwen3.5": partial(_qwen3_5, seed=53, linear_conv_kernel_dim=3, embedding=0.1, tie_word_embeddings=True),

@@ -49,7 +49,8 @@ def _thetas(config: Any) -> set[float]:  # noqa: ANN401
     if getattr(config, "position_embedding_type", "rope") != "rope":
         return set()
     given = config.rope_parameters
-    return {given["rope_theta"]} if "rope_theta" in given else {own["rope_theta"] for own in given.values()}
+    thetas = {given["rope_theta"]} if "rope_theta" in given else {own["rope_theta"] for own in given.values()}
+    return thetas - {None}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -98,6 +99,8 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("exaone4-full", (None, None, None), (True, True, True)),
         ("granite-hybrid", (None, None, None), (False, True, False)),
         ("granite-hybrid-moe", (None, None, None), (False, False, False)),
+        ("olmo-hybrid", (None, None, None), (False, False, False)),
+        ("olmo-hybrid-rope", (None, None, None), (False, True, False)),
     ],
 )
 def test_windows_and_rotation_by_layer(

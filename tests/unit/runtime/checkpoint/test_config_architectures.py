@@ -38,7 +38,7 @@ SERVED = """
     llama
     minimax_m2
     ministral ministral3 mistral mistral3 mistral4 mixtral
-    olmo2 olmo3 olmoe
+    olmo2 olmo3 olmo_hybrid olmoe
     phi3
     qwen2 qwen3 qwen3_moe qwen3_next
     qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text
@@ -54,7 +54,6 @@ HYBRIDS = """
     mamba2
     minimax
     nemotron_h
-    olmo_hybrid
     recurrent_gemma
     zamba2
 """.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -97,6 +98,27 @@ def test_the_names_of_layers_in_older_files_are_known() -> None:
     assert (config.ropes, config.experts) == ((None,) * 3, (None,) * 3)
     plain = parse_config({**GRANITE, "layer_types": ["attention"] * 3, "position_embedding_type": "rope"})
     assert (plain.is_hybrid, len(plain.distinct_ropes)) == (False, 1)
+
+
+OLMO = {
+    "architectures": ["OlmoHybridForCausalLM"],
+    "model_type": "olmo_hybrid",
+    "hidden_size": 3840,
+    "intermediate_size": 11008,
+    "max_position_embeddings": 65536,
+    "num_attention_heads": 30,
+    "num_hidden_layers": 4,
+    "vocab_size": 100352,
+}
+
+
+def test_sizes_of_olmo_are_shares_of_the_model() -> None:
+    config = parse_config({**OLMO, "rope_parameters": {"rope_theta": None}})
+    linear = GatedDeltaConfig(4, 30, 30, key_dim=96, value_dim=192, beta=2.0, is_split=True, norm_eps=1e-5)
+    assert config.recurrent == (linear, linear, linear, None)
+    assert config.distinct_ropes == ()
+    plain = parse_config({**OLMO, "linear_allow_neg_eigval": False})
+    assert (plain.recurrent[0], len(plain.distinct_ropes)) == (replace(linear, beta=1.0), 1)
 
 
 @every_row(
