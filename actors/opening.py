@@ -23,7 +23,7 @@ from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.loading.drafters import plan_drafter
-from runtime.loading.load import adapts_threads, describe_model, load_model
+from runtime.loading.load import adapts_threads, as_loaded, describe_model, load_model
 from runtime.loading.served import Proposer
 from runtime.step.thread_executor import open_thread_executor
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
-    from runtime.loading.served import ServedModel
     from runtime.nn.model import Transformer
     from runtime.step.thread_executor import ModelWrapper, ThreadExecutor
 
@@ -79,10 +78,9 @@ async def open_loaded(
     if load.tensor_parallel > 1 and others is None:
         raise CheckpointError("tensor_parallel: a model that several processes compute is opened by `cede serve` alone")
     described, checkpoint = await trio.to_thread.run_sync(describe_model, load, name)
-    if checkpoint.config.is_hybrid:
-        tiers = _without_tiers(tiers)
     drafter = await trio.to_thread.run_sync(plan_drafter, load, checkpoint, described.tokenizer)
     identity = await trio.to_thread.run_sync(checkpoint.fingerprint)
+    facts = replace(described.facts, fingerprint=identity)
     async with (
         open_thread_executor(
             partial(load_model, load, checkpoint, drafter, progress, others),
@@ -95,7 +93,7 @@ async def open_loaded(
         _open_cache(load, checkpoint, identity, executor.model.kv, tiers, cache, open_blocks) as prefix_cache,
         open_engine(
             executor,
-            _as_loaded(described, identity, executor.model, sampling or _recommended(checkpoint)),
+            replace(as_loaded(described, executor.model), facts=facts, sampling=sampling or _recommended(checkpoint)),
             _checked(replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer), executor.model),
             prefix_cache,
             ThreadedGrammars(compiler_of(described)),
@@ -114,6 +112,8 @@ def _open_cache(
     open_blocks: Callable[..., DiskBlocks],
 ) -> AbstractAsyncContextManager[PrefixCache]:
     """Open the cache for the KV of a model as it was loaded."""
+    if checkpoint.config.is_hybrid:
+        tiers = _without_tiers(tiers)
     return open_prefix_cache(
         tiers or TierOptions(),
         cache or CacheConfig(),
@@ -156,19 +156,3 @@ def _checked(config: EngineConfig, model: Transformer) -> EngineConfig:
                 f" {format_size(model.buffers.bytes_per_buffer)}, and --state-memory has room for {model.buffers.count}"
             )
     return config
-
-
-def _as_loaded(described: ServedModel, identity: str, model: Transformer, sampling: SamplingDefaults) -> ServedModel:
-    """Return what is known of a model once it is loaded: its files' identity, and what its KV has room for."""
-    kv, states = model.kv, model.buffers
-    return replace(
-        described,
-        facts=replace(described.facts, fingerprint=identity),
-        context_length=kv.context,
-        rings=kv.rings,
-        positions=kv.positions,
-        position_bytes=kv.bytes_per_position,
-        state_buffers=0 if states is None else states.count,
-        state_bytes=0 if states is None else states.bytes_per_buffer,
-        sampling=sampling,
-    )

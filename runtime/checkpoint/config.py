@@ -74,6 +74,7 @@ class ModelConfig:
             narrowest of; none where all are alike.
         layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
         layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
+        layer_input_vocab: rows of the embedding that these come from.
         ranks: how many of these shares make up the model; 1 where this is the whole.
     """
 
@@ -109,6 +110,7 @@ class ModelConfig:
     layer_shapes: tuple[LayerShape, ...] = ()
     layer_scalars: bool = False
     layer_input_size: int = 0
+    layer_input_vocab: int = 0
     ranks: int = 1
 
     def shape(self, layer: int) -> LayerShape:
@@ -164,6 +166,11 @@ class ModelConfig:
         return (shapes[0][0], gcd(*(heads * (own // dim) for _, heads, own in shapes)), dim)
 
     @property
+    def kv_layers(self) -> tuple[int, ...]:
+        """The layers that store keys and values of their own."""
+        return tuple(layer for layer, pieces in enumerate(self.kv_pieces) if pieces)
+
+    @property
     def kv_pieces(self) -> tuple[int, ...]:
         """For each layer, how many pieces of `kv_shape` it stores for a token.
 
@@ -191,12 +198,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         CheckpointError: it asks for what cede does not compute.
     """
     architecture = _architecture(config)
-    text = _text_config(FAMILIES[architecture], config)
-    family = _text_family(FAMILIES[architecture], text)
-    settings = {**DEFAULTS, **family.defaults, **config, **text}
-    settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
-    _refuse_unsupported(settings)
-
+    family, settings = _text_model(FAMILIES[architecture], config)
     hidden_size, num_heads = integer(settings, "hidden_size"), integer(settings, "num_attention_heads")
     num_layers = _num_layers(settings)
     context_length = integer(settings, "max_position_embeddings")
@@ -207,6 +209,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     dims |= {kind: own.head_dim for kind, own in zip(types, shapes, strict=False)}
     ropes = read_ropes(family, settings, types, dims, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
+    input_size, input_vocab = family.layer_inputs(settings)
     head_dim = shape.head_dim if latent is None else latent.query_dim
     if num_heads * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
         raise invalid("num_attention_heads", num_heads, f"makes heads of {widest} too wide for any model")
@@ -242,7 +245,8 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         qk_norm_rotated=family.qk_norm_rotated,
         layer_shapes=shapes,
         layer_scalars=family.layer_scalars,
-        layer_input_size=family.layer_input_size(settings),
+        layer_input_size=input_size,
+        layer_input_vocab=input_vocab,
     )
 
 
@@ -260,6 +264,16 @@ def _architecture(config: Settings) -> str:
     if model_type is not None and model_type != FAMILIES[architecture].model_type:
         raise invalid("model_type", model_type, f"does not go with the architecture {architecture}")
     return architecture
+
+
+def _text_model(whole: Family, config: Settings) -> tuple[Family, Settings]:
+    """Return the family of the text model, and its settings by the names and with the defaults that it has."""
+    text = _text_config(whole, config)
+    family = _text_family(whole, text)
+    settings = {**DEFAULTS, **family.defaults, **config, **text}
+    settings |= {key: settings[other] for other, key in family.aliases.items() if settings.get(other) is not None}
+    _refuse_unsupported(settings)
+    return family, settings
 
 
 def _text_config(family: Family, config: Settings) -> Settings:

@@ -73,7 +73,46 @@ class GatedDeltaConfig:
         return StatePart((self.width - 1, self.channels)), StatePart(matrices, float32=True)
 
 
-RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig
+@dataclass(frozen=True, slots=True)
+class Mamba2Config:
+    """The state-space model of Mamba 2, behind a short convolution (arXiv 2405.21060).
+
+    Attributes:
+        width: rows that each row of the convolution sees, itself included.
+        heads: of the model.
+        head_dim: numbers of a head.
+        groups: each has a B and a C, for `heads / groups` heads, one behind the other; and a norm.
+        size: numbers of a B or a C.
+        bias: whether the projections have one.
+        conv_bias: whether the convolution has one.
+    """
+
+    width: int
+    heads: int
+    head_dim: int
+    groups: int
+    size: int
+    bias: bool
+    conv_bias: bool
+
+    @property
+    def inner(self) -> int:
+        """Numbers of a row in all heads."""
+        return self.heads * self.head_dim
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a row in the convolution: those of the heads, B, and C."""
+        return self.inner + 2 * self.groups * self.size
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        """The rows that the convolution's next one sees, too, and a matrix of each head."""
+        matrices = (self.heads, self.head_dim, self.size)
+        return StatePart((self.width - 1, self.channels)), StatePart(matrices, float32=True)
+
+
+RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig | Mamba2Config
 
 # What each layer has in the place of attention; None is attention itself.
 Recurrent: TypeAlias = tuple[RecurrentConfig | None, ...]

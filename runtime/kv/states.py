@@ -32,6 +32,7 @@ class StateBuffers:
 
     Attributes:
         count: buffers that there are, numbered from 0.
+        between: another buffer, for a layer that computes a segment in pieces.
 
     Args:
         config: of the model.
@@ -41,10 +42,10 @@ class StateBuffers:
     """
 
     def __init__(self, config: ModelConfig, *, count: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.count = count
-        # One more than can be named: it has a sequence's beginning, zeros, and is never written.
+        self.count, self.between = count, count + 1
+        # Two more than can be named: a sequence's beginning, zeros, which is never written, and `between`.
         self._layers = [
-            [torch.empty(count + 1, *part.shape, device=device, dtype=_dtype(part, dtype)) for part in layer or ()]
+            [torch.empty(count + 2, *part.shape, device=device, dtype=_dtype(part, dtype)) for part in layer or ()]
             for layer in config.states
         ]
         self._parts = [part for layer in self._layers for part in layer]
@@ -70,14 +71,21 @@ class StateBuffers:
         if (state is None) != (start == 0) or state in written:
             raise RuntimeError(f"rows from {start} on go on from state {state}, and write {written}")
 
-    def read(self, layer: int, buffer: int | None) -> list[Tensor]:
-        """Return the parts of a layer's state, which are views; those of a sequence's beginning for None."""
-        return [part[self.count if buffer is None else buffer] for part in self._layers[layer]]
+    def part(self, layer: int, index: int) -> Tensor:
+        """Return one part of a layer's states, `[buffers, …]`."""
+        return self._layers[layer][index]
 
-    def write(self, layer: int, buffer: int, *state: Tensor) -> None:
-        """Store the parts of a layer's state."""
-        for part, given in zip(self._layers[layer], state, strict=True):
-            part[buffer].copy_(given)
+    def number(self, state: int | None) -> int:
+        """Return where a state lies in `part`; None is that of a sequence's beginning, which nobody may write."""
+        return self.count if state is None else state
+
+    def address(self, layer: int, buffer: int | None) -> int:
+        """Return the address of the first part of a layer's state, for kernels.
+
+        What it is for a layer and for another, of the same kind, differs by as many bytes for all buffers.
+        """
+        part = self._layers[layer][0]
+        return part.data_ptr() + (self.count if buffer is None else buffer) * part.stride(0) * part.itemsize
 
     # --- transfers ----------------------------------------------------------------------------------------------------
 

@@ -43,16 +43,18 @@ class Fit:
         """Tokens that each slot can have, as `load_model` would choose them; 0 where the model does not fit."""
         if self.free < self.takes.without_kv:
             return 0
-        budget = int((self.free - self.takes.weights - self.takes.states) * KV_SHARE)
+        budget = int((self.free - self.takes.weights - self.takes.states.nbytes) * KV_SHARE)
         tokens = self.takes.slot.longest_context(budget // self.slots)
         return self.own_context if tokens >= self.own_context else tokens // CONTEXT_STEP * CONTEXT_STEP
 
     def __str__(self) -> str:
         """Say what it takes and what fits, on one line."""
-        working = self.takes.without_kv - self.takes.weights
+        states = self.takes.states
+        working = self.takes.without_kv - self.takes.weights - states.nbytes
         parts = (
             f"weights {format_size(self.takes.weights)}, workspace {format_size(working)}, KV "
             f"{format_size(self.takes.slot.nbytes(self.own_context))} for {self.own_context} tokens"
+            + (f", states {format_size(states.nbytes)} ({states})" if states.buffers else "")
         )
         fit = "fits" if self.slots == 1 else "fit"
         fits = f"{counted(self.slots, 'slot')} of {self.context} tokens {fit}" if self.context else "does not fit"

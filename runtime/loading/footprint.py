@@ -12,8 +12,7 @@ from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_bytes
-from runtime.kv.states import state_bytes
-from runtime.loading.state_buffers import count_state_buffers
+from runtime.loading.state_buffers import StateMemory, state_memory
 from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.plan import planned_bytes
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from runtime.loading.options import LoadOptions
 
 STEP_ROWS = 512  # prompt rows of a usual step
+# float32 copies of what a recurrent layer convolves of a prompt's rows: 15 with Mamba 2, 6 with the gated delta rule.
+RECURRENT_COPIES = 16
 SCORE_COPIES = 3  # float32 copies of a capped tile's scores: as they come, as weights, and these in the dtype
 LOGITS_COPIES = 4  # float32 copies of a row of logits in a step: as they come, adjusted, as a distribution, sorted
 
@@ -91,13 +92,13 @@ class Footprint:
     drafter: int
     largest_part: int
     activations: int
-    states: int
+    states: StateMemory
     slot: SlotMemory
 
     @property
     def without_kv(self) -> int:
         """Bytes at the worst moment, which is either while loading or in a step."""
-        return self.weights + self.drafter + self.states + max(self.largest_part, self.activations)
+        return self.weights + self.drafter + self.states.nbytes + max(self.largest_part, self.activations)
 
 
 def footprint(
@@ -120,15 +121,17 @@ def footprint(
     heads = max((queries + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
     inputs = config.num_layers * config.layer_input_size  # numbers that the layers are given of a token
     widths = heads + _mlp_width(config) + 4 * config.hidden_size + 3 * inputs
+    convolved = max((layer.channels for layer in config.recurrent if layer is not None), default=0)
+    recurrent = STEP_ROWS * RECURRENT_COPIES * convolved * torch.float32.itemsize
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
-    embedded = config.vocab_size * max(config.hidden_size, inputs)
+    embedded = max(config.vocab_size * config.hidden_size, config.layer_input_vocab * inputs)
     largest = max(embedded, *(outputs * columns for outputs, columns in shapes.matrices))
     return Footprint(
         weights=planned_bytes(config, options.quantize, device, dtype, tensors, kernels).total(),
         drafter=drafter.weights,
         largest_part=largest * dtype.itemsize,
-        activations=STEP_ROWS * widths * dtype.itemsize + logits + _capped_scores(options, config),
-        states=count_state_buffers(options, config, dtype) * state_bytes(config, dtype),
+        activations=STEP_ROWS * widths * dtype.itemsize + recurrent + logits + _capped_scores(options, config),
+        states=state_memory(options, config, dtype),
         slot=SlotMemory(config, dtype, drafter.per_token),
     )
 

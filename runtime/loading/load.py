@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,13 +17,13 @@ from runtime.devices.parallel.share import WHOLE, check_shares
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
-from runtime.kv.states import StateBuffers, state_bytes
+from runtime.kv.states import StateBuffers
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
 from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
 from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
 from runtime.loading.served import ServedModel
-from runtime.loading.state_buffers import count_state_buffers
+from runtime.loading.state_buffers import state_memory
 from runtime.loading.together import check_together, lead, on_one_device
 from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from runtime.loading.footprint import DrafterMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
+    from runtime.loading.state_buffers import StateMemory
     from runtime.nn.model import HiddenStates
     from runtime.nn.weights import Weights
 
@@ -95,6 +97,20 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
     return served, checkpoint
 
 
+def as_loaded(described: ServedModel, model: Transformer) -> ServedModel:
+    """Return what is known of a model once it is loaded: what its KV and its buffers have room for."""
+    kv, states = model.kv, model.buffers
+    return replace(
+        described,
+        context_length=kv.context,
+        rings=kv.rings,
+        positions=kv.positions,
+        position_bytes=kv.bytes_per_position,
+        state_buffers=0 if states is None else states.count,
+        state_bytes=0 if states is None else states.bytes_per_buffer,
+    )
+
+
 def _end_tokens(config: ModelConfig, tokenizer: Tokenizer) -> tuple[int, ...]:
     """Return the tokens that end an output: those of the model's files, and the tokenizer's.
 
@@ -143,15 +159,15 @@ def load_model(
     weights = load_weights(checkpoint, device=device, dtype=dtype, formats=formats, progress=progress, share=share)
     if others is not None:
         others.wait_loaded()
-    state_buffers = count_state_buffers(options, config, dtype)
-    sizes = _sizes(options, on_device, device, dtype, takes, state_buffers * state_bytes(config, dtype))
+    memory = state_memory(options, config, dtype)
+    sizes = _sizes(options, on_device, device, dtype, takes, memory.nbytes)
     states = drafter.states(sizes["positions"], device, dtype)
     model: Transformer
     if others is not None:
         model = lead(config, weights, sizes, states, others)
     else:
-        model = _alone(config, weights, sizes, states, few_rows, options.is_deterministic, state_buffers)
-    _log_loaded(model, weights, device, deterministic=options.is_deterministic)
+        model = _alone(config, weights, sizes, states, few_rows, options.is_deterministic, memory.buffers)
+    _log_loaded(model, weights, device, memory, deterministic=options.is_deterministic)
     log_drafter(drafter.proposer, options.draft)
     return model
 
@@ -174,7 +190,9 @@ def _alone(
         return kind(config, weights, kv, states, *few_rows, deterministic=is_deterministic, buffers=buffers)
 
 
-def _log_loaded(model: Transformer, weights: Weights, device: torch.device, *, deterministic: bool) -> None:
+def _log_loaded(
+    model: Transformer, weights: Weights, device: torch.device, states: StateMemory, *, deterministic: bool
+) -> None:
     kv = model.kv
     logger.info(
         "%s on %s in %s, weights: %s, %s: %s, %d tokens in all and %d in one, %.2f GiB of KV",
@@ -188,6 +206,10 @@ def _log_loaded(model: Transformer, weights: Weights, device: torch.device, *, d
         kv.context,
         kv.nbytes / 2**30,
     )
+    if states.buffers:
+        recurrent = sum(layer is not None for layer in model.config.recurrent)
+        size = format_size(states.nbytes)
+        logger.info("%d of %d layers are recurrent, their states: %s", recurrent, model.num_layers, f"{states}, {size}")
     if model.native_layers:
         rows = "all" if deterministic else "few"
         logger.info("%s rows of %s by kernels of its own", rows, counted(model.native_layers, "layer"))

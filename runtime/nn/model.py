@@ -17,6 +17,7 @@ from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
 from runtime.nn.layers.recorded import RecordedLayers
+from runtime.nn.layers.recurrent import StateRows
 from runtime.nn.layers.rope import query_scales, rope_tables
 from runtime.nn.matrices.native import native_head
 from runtime.nn.native_draws import NativeDraws
@@ -149,7 +150,7 @@ class Transformer:
         if kernels is not None:
             self._head = native_head(weights.lm_head, self._dtype, kernels, deterministic=deterministic)
             self._layers = with_native_layers(weights.layers, config, self._dtype, kernels, deterministic=deterministic)
-        self._stacks = native_stacks(self._layers, kv)
+        self._stacks = native_stacks(self._layers, kv, buffers)
         self.capture = capture
         self.row_kernels = row_kernels
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)
@@ -189,6 +190,7 @@ class Transformer:
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
+        states = self._stage_states(segments, ranges, staging)
         staging.send(self._device, waits=drawn is None)
         hidden = self.embed(token_ids.tensor, places.tensor)
         batch = Batch(
@@ -206,7 +208,7 @@ class Transformer:
             ],
             query_scale=None if self._query_scales is None else self._query_scales[positions.tensor],
             masks={} if singly else {kind: self.build_mask(segments, *kind) for kind in self._mask_kinds},
-            buffers=self.buffers,
+            states=states,
             single=singly.sent() if singly else None,
             sent=staging,
         )
@@ -226,6 +228,7 @@ class Transformer:
         batch.prompt_rows = _stage_prompt_rows(batch.segments, batch.ranges, staging)
         # Who is left has no more rows than before: a batch of single rows, which has no masks, stays one.
         singly = stage_single_rows(self.row_kernels, batch.segments, staging)
+        batch.states = self._stage_states(batch.segments, batch.ranges, staging)
         staging.send(self._device)
         batch.single = singly.sent() if singly else None
         rows, batch.sampled_rows = kept_rows.tensor, sampled_rows.tensor
@@ -235,6 +238,12 @@ class Transformer:
         batch.rotations = [(cos[rows], sin[rows]) for cos, sin in batch.rotations]
         batch.query_scale = None if batch.query_scale is None else batch.query_scale[rows]
         batch.recorded = 0  # the rows lie elsewhere now
+
+    def _stage_states(
+        self, segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer
+    ) -> StateRows | None:
+        """Stage which states the segments go on from; None where no layer is recurrent."""
+        return None if self.buffers is None else StateRows.stage(self.buffers, segments, ranges, staging)
 
     def run_layer(self, batch: Batch, index: int) -> int:
         """Encode one layer; returns how many layers the device has not finished."""

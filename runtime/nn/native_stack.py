@@ -13,41 +13,50 @@ from typing import TYPE_CHECKING
 
 from runtime.devices.native.structures import MOST_ROWS, Marks, Stack
 from runtime.nn.layers.native_layer import NativeLayer
+from runtime.nn.layers.native_mixers import rows_of, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.kv.cache import KVCache
+    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.native_layer import AnyLayer
+    from runtime.nn.layers.native_mixers import NativeMixer
 
 MOST_NANOSECONDS = 50_000_000
 """A call ends with the layer in which so many have passed: whoever waits for the step is to see that it goes on."""
 
 
 class NativeStack:
-    """Layers that follow one another, and have the rows of a sequence at the same place of their KV.
+    """Layers that follow one another, and have the rows of a sequence at the same place of their KV or states.
 
     Args:
         layers: such layers.
         kv: the model's, and theirs alone.
+        buffers: likewise; None where no layer is recurrent.
     """
 
-    def __init__(self, layers: Sequence[NativeLayer], kv: KVCache) -> None:
+    def __init__(self, layers: Sequence[NativeLayer], kv: KVCache, buffers: StateBuffers | None) -> None:
         self._first = layers[0]
         self._kv = kv
-        place = kv.addresses(self._first.index, 0, 0)[0]
+        self._mixers = _firsts(layers)
+        self._rope = next((mixer.rope for mixer in self._mixers if mixer.rope is not None), None)
+        places = [layer.mixer.place(kv, buffers) for layer in layers]
+        bases = {type(mixer): mixer.place(kv, buffers) for mixer in self._mixers}
         count = len(layers)
         # What the description refers to, as long as this is there; the layers keep what theirs do.
         self._layers = layers
         self._targets = (c_int32 * count)(*(layer.target for layer in layers))
         self._described = (c_void_p * count)(*(addressof(layer.described) for layer in layers))
-        self._shifts = (c_int64 * count)(*(kv.addresses(layer.index, 0, 0)[0] - place for layer in layers))
+        self._shifts = (c_int64 * count)(
+            *(place - bases[type(layer.mixer)] for layer, place in zip(layers, places, strict=True))
+        )
         self._stack = Stack(
             layers=count,
             target=addressof(self._targets),
             layer=addressof(self._described),
-            kv_shift=addressof(self._shifts),
+            shift=addressof(self._shifts),
         )
 
     def run(self, batch: LayerRows, index: int) -> Sequence[float]:
@@ -56,22 +65,24 @@ class NativeStack:
         None are run where there are many rows, or where a sequence's KV is not in one piece.
         """
         began = perf_counter()
-        if batch.hidden.shape[0] > MOST_ROWS or (rows := self._first.rows_in_place(batch, self._kv)) is None:
+        if batch.hidden.shape[0] > MOST_ROWS or not all(one.is_in_place(batch, self._kv) for one in self._mixers):
             return ()
-        segments = batch.segments
+        rows, segments = rows_of(batch), batch.segments
+        for mixer in self._mixers:
+            mixer.fill(rows, batch, self._kv)
         marks = (c_void_p * len(segments))(*(segment.mark.address for segment in segments))
-        step, until = self._first.step(batch, rows), Marks(len(segments), addressof(marks))
+        step, until = step_of(batch, rows, self._rope), Marks(len(segments), addressof(marks))
         before = perf_counter() - began  # the kernels' time begins with theirs
         ended = self._first.kernels.run_layers(self._stack, index - self._first.index, step, until, MOST_NANOSECONDS)
         return [before + nanoseconds * 1e-9 for nanoseconds in ended]
 
 
-def native_stacks(layers: Sequence[AnyLayer], kv: KVCache) -> list[NativeStack | None]:
+def native_stacks(layers: Sequence[AnyLayer], kv: KVCache, buffers: StateBuffers | None) -> list[NativeStack | None]:
     """Return the stack that each layer of a model is in; None for one that the kernels do not compute."""
     stacks: list[NativeStack | None] = []
     while (first := len(stacks)) < len(layers):
         alike = _alike(layers[first:], kv)
-        stacks += [NativeStack(alike, kv)] * len(alike) if alike else [None]
+        stacks += [NativeStack(alike, kv, buffers)] * len(alike) if alike else [None]
     return stacks
 
 
@@ -81,7 +92,16 @@ def _alike(layers: Sequence[AnyLayer], kv: KVCache) -> list[NativeLayer]:
     for layer in layers:
         if not isinstance(layer, NativeLayer):
             break
-        if alike and not (layer.is_alike(alike[0]) and kv.lie_alike(layer.index, alike[0].index)):
+        own, first = layer.mixer, next((one for one in _firsts(alike) if type(one) is type(layer.mixer)), layer.mixer)
+        if own.sees != first.sees or not kv.lie_alike(own.index, first.index):
             break
         alike.append(layer)
     return alike
+
+
+def _firsts(layers: Sequence[NativeLayer]) -> list[NativeMixer]:
+    """Return the first mixer of each kind, which stands for those that are alike."""
+    firsts: dict[type, NativeMixer] = {}
+    for layer in layers:
+        firsts.setdefault(type(layer.mixer), layer.mixer)
+    return list(firsts.values())

@@ -7,6 +7,7 @@ rests on the rest of `runtime`.
     machine      the machine, the model and the KV folder, described
     parity       Parity: what the device computes beside the reference on the CPU
     subject      Subject: a model whose scores can be seen
+    states       with_states: buffers for states, where no engine names them
     rates        bandwidth, products, decoding and prefill, measured
     readbacks    check_readbacks: how often the host waits for the device in a step
     next_step    check_next_step: steps that begin ahead beside steps one by one

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
 from runtime.selftest.rates import GREEDY, decode, placed, prefill, random_prompt, step
+from runtime.selftest.states import with_states
 from runtime.step.burst import RunningBurst
 from runtime.step.job import Burst, StepJob
 from runtime.step.shortcuts import NextStep
@@ -34,7 +35,8 @@ def check_next_step(model: Transformer) -> Figures:
     ]
     sample = SampleSpec(GREEDY, DEPTH + 1, 0)
     first = [Segment(slot, DEPTH, [1], sample=sample) for slot in range(SEQUENCES)]
-    running = RunningBurst(StepJob(placed(model, first), burst=Burst(STEPS, STEPS, lambda: True)), model)
+    first = with_states(model.buffers, placed(model, first), spares=2)
+    running = RunningBurst(StepJob(first, burst=Burst(STEPS, STEPS, lambda: True)), model)
     while running.segments:
         running.add(step(model, running.segments, running))
     drawn = [[token.token_id for token in one.tokens] for one in running.result().segments]

@@ -25,6 +25,7 @@ from runtime.nn.weights import weight_bytes
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
 from runtime.selftest.rates import GREEDY
+from runtime.selftest.states import copy_state
 from runtime.selftest.subject import Subject, judged
 from runtime.step.device import MAX_LAYERS_AHEAD
 from runtime.step.step import Segment
@@ -187,9 +188,9 @@ class Parity:
     def trim_and_resume(self) -> Figures:
         """A slot goes on from the middle of what it holds, after other tokens were there."""
         text, middle = self._text, len(self._text) // 2
-        self._subject.score(0, text[:middle], middle)
+        self._subject.score(0, text[:middle], 16)
         self._subject.score(0, text[::-1][: len(text) - middle], 16, start=middle)
-        kept = middle - 5
+        kept = (middle - 5) // 16 * 16
         return self.compare(self._subject.score(0, text[kept:], 16, start=kept), self._expected[kept:], kept)
 
     def moved_kv(self) -> Figures:
@@ -202,6 +203,7 @@ class Parity:
         model.transfer(Copy(1, 2, 0, middle, source_origin=model.context, origin=2 * model.context))
         figures = []
         for slot in (1, 2):
+            copy_state(model.buffers, slot - 1, slot, middle)
             again = model.transfer(Save(slot, 0, middle, origin=slot * model.context))
             assert again is not None
             if not torch.equal(again, saved):

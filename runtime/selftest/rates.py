@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
+from runtime.selftest.states import with_states
 from runtime.step.step import Segment, run_step
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def placed(model: HasContext, segments: Sequence[Segment]) -> list[Segment]:
 
 def step(model: Transformer, segments: Sequence[Segment], ahead: Ahead[Batch] | None = None) -> StepResult:
     """One step from begin to end; `ahead` as of `run_step`."""
-    running = run_step(model, placed(model, segments), time.perf_counter, model, ahead=ahead)
+    segments = with_states(model.buffers, placed(model, segments))
+    running = run_step(model, segments, time.perf_counter, model, ahead=ahead)
     while True:
         try:
             next(running)

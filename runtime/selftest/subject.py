@@ -12,6 +12,7 @@ from runtime.nn.model import Transformer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.rates import GREEDY, placed
+from runtime.selftest.states import with_states
 from runtime.step.step import Segment, run_step
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ class Subject:
         `on` is a module that shares this model's head.
         """
         self._head.scores.clear()
-        running = run_step(on or self.model, placed(self.model, segments), lambda: 0.0)
+        named = with_states(self.model.buffers if on is None else None, placed(self.model, segments))
+        running = run_step(on or self.model, named, lambda: 0.0)
         next(running)
         if cancel is not None:
             cancel.mark.set(lambda: 0.0)

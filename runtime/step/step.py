@@ -94,10 +94,24 @@ class Segment:
         """The sequence's length once these rows are committed."""
         return self.start + len(self.token_ids)
 
-    def piece(self, first: int, end: int) -> Segment:
-        """Return some of its rows, as a layer with KV computes them: they are asked for nothing behind it."""
+    def piece(self, first: int, end: int, between: int) -> Segment:
+        """Return some of its rows, as a layer computes them: they are asked for nothing behind it.
+
+        Args:
+            first: of the rows.
+            end: the row behind the last.
+            between: the buffer with the state of recurrent layers behind a piece, which the next one goes on from.
+        """
+        wanted = [(rows - first, buffer) for rows, buffer in self.next_states if first < rows <= end]
         return Segment(
-            self.slot, self.start + first, self.token_ids[first:end], self.mark, first=self.first, origin=self.origin
+            self.slot,
+            self.start + first,
+            self.token_ids[first:end],
+            self.mark,
+            first=self.first,
+            origin=self.origin,
+            state=between if first else self.state,
+            next_states=(*wanted, (end - first, between)),
         )
 
     def followed_by(self, token_id: int) -> Segment:

@@ -19,6 +19,8 @@ from transformers import (
     GraniteMoeForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
+    Mistral4Config,
+    Mistral4ForCausalLM,
     MistralConfig,
     MistralForCausalLM,
     MixtralConfig,
@@ -81,6 +83,7 @@ _qwen3_moe = partial(
 _smollm3 = partial(write_checkpoint, model_class=SmolLM3ForCausalLM, config_class=SmolLM3Config)
 _deepseek2 = partial(write_checkpoint, model_class=DeepseekV2ForCausalLM, config_class=DeepseekV2Config)
 _deepseek3 = partial(write_checkpoint, model_class=DeepseekV3ForCausalLM, config_class=DeepseekV3Config)
+_mistral4 = partial(write_checkpoint, model_class=Mistral4ForCausalLM, config_class=Mistral4Config)
 
 _LLAMA3_ROPE = {
     "rope_type": "llama3",
@@ -167,6 +170,14 @@ FAMILIES: dict[str, Callable[..., None]] = {
         q_lora_rank=None,
         rope_interleave=False,
         rope_parameters=LATENT_YARN_ROPE,
+    ),
+    "mistral4": partial(
+        _mistral4,
+        seed=54,
+        **_LATENT,
+        q_lora_rank=32,
+        num_experts_per_tok=3,
+        rope_parameters={**_YARN_ROPE, "mscale": 0.8, "mscale_all_dim": 0.6, "llama_4_scaling_beta": 0.5},
     ),
     **DENSE_FAMILIES,
     **HYBRID_FAMILIES,

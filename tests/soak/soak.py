@@ -1,6 +1,8 @@
-"""A real server, the real default model, real sockets, and clients that hang up whenever they like.
+"""A real server, a real model, real sockets, and clients that hang up whenever they like.
 
-    python -m tests.soak --seconds 300 --clients 200 [--http1 | --http2] [--seed N]
+    python -m tests.soak --seconds 300 --clients 200 [--http1 | --http2] [--seed N] [--model FOLDER | --hybrid]
+
+The model is the default one, that of a folder, whose tokens 300 to 2999 are plain ones, or a small random hybrid.
 
 Among them are a few that only listen: their greedy outputs must be those of solo runs, which were decoded token by
 token on an idle server.  At the end nothing may be left: no task, slot, socket, file descriptor, thread or memory; and
@@ -13,12 +15,15 @@ import random
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 import trio
 
+from runtime.checkpoint.open import open_checkpoint
 from tests.live.server import Gone, Server
+from tests.models.checkpoints import FAMILIES
 from tests.soak.clients import Http2, fetch, open_http1, open_http2
 from tests.soak.record import Figures, Record
 from tests.soak.visits import STALL_TIMEOUT, Scene, Visit, choose, fill, run_alone
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 SLOTS = 4
 FLAGS = [  # prompts in small chunks and drafts in every round, so that many hang-ups come in the middle of either
     *("--dtype", "float32", "--slots", str(SLOTS), "--queue", "4000", "--chunk-tokens", "64", "--draft-tokens", "3"),
-    *("--kv-ram", "32MiB", "--kv-disk", "64MiB", "--kv-audit", "0.05"),
+    *("--kv-ram", "32MiB", "--kv-audit", "0.05"),
     *("--stall-timeout", f"{STALL_TIMEOUT:g}", "--log-level", "warning", "--watch-loop", "20"),
 ]
 LISTENERS = 12  # one client of so many
@@ -203,19 +208,37 @@ def soak(server: Server, *, protocols: Sequence[str], clients: int, seconds: flo
     return Report(scene.record, server.get("/v1/statistics"), before, after, server.log())
 
 
+def write_hybrid(folder: Path) -> Path:
+    """Write a small random hybrid that has all the tokens of the visits; return where it lies."""
+    FAMILIES["lfm2"](folder / "hybrid", vocab_size=3072, max_position_embeddings=4096)
+    return folder / "hybrid"
+
+
+def flags_of(model: Path | None, folder: Path) -> list[str]:
+    """Return flags by which that model, or the default one, is served; of a hybrid nothing is kept on disk yet."""
+    keeps_on_disk = model is None or not open_checkpoint(model).config.is_hybrid
+    named = [] if model is None else ["--model", str(model)]
+    return [*named, "--kv-dir", str(folder / "kv"), "--kv-disk", "64MiB"] if keeps_on_disk else named
+
+
 @click.command()
 @click.option("--seconds", type=float, default=300.0, show_default=True)
 @click.option("--clients", type=int, default=200, show_default=True, help="How many there are at a time.")
 @click.option("--http1", is_flag=True, help="HTTP/1.1 alone.")
 @click.option("--http2", is_flag=True, help="HTTP/2 alone.")
 @click.option("--seed", type=int, default=0, show_default=True)
-def main(seconds: float, clients: int, http1: bool, http2: bool, seed: int) -> None:
+@click.option("--model", type=click.Path(exists=True, path_type=Path), help="Its folder, in place of the default one.")
+@click.option("--hybrid", is_flag=True, help="A small random hybrid, in place of the default model.")
+def main(seconds: float, clients: int, http1: bool, http2: bool, seed: int, model: Path | None, hybrid: bool) -> None:
     """Soak a server of its own, and say what it took."""
     protocols = [name for name, wanted in (("http1", http1), ("http2", http2)) if wanted] or ["http1", "http2"]
-    with tempfile.TemporaryDirectory() as folder, Server(*FLAGS, "--kv-dir", folder) as server:
-        report = soak(server, protocols=protocols, clients=clients, seconds=seconds, seed=seed)
-        click.echo(report)
-        report.check()
+    with tempfile.TemporaryDirectory() as folder:
+        if hybrid:
+            model = write_hybrid(Path(folder))
+        with Server(*FLAGS, *flags_of(model, Path(folder))) as server:
+            report = soak(server, protocols=protocols, clients=clients, seconds=seconds, seed=seed)
+            click.echo(report)
+            report.check()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.live.fork_server import ForkedServer
-from tests.soak.soak import FLAGS, soak
+from tests.soak.soak import FLAGS, flags_of, soak
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +14,7 @@ MEMORY_BOUND = 160 * 2**20  # bytes; a warm-up of a second has not met the most 
 
 
 def test_nothing_is_left_and_nobody_notices(tmp_path: Path) -> None:
-    server = ForkedServer(tmp_path, *FLAGS, "--kv-dir", str(tmp_path / "kv"))
+    server = ForkedServer(tmp_path, *FLAGS, *flags_of(None, tmp_path))
     try:
         report = soak(server, protocols=["http1", "http2"], clients=18, seconds=4, seed=1)
         report.check(MEMORY_BOUND)

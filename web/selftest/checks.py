@@ -21,7 +21,7 @@ from actors.selftest.step_aim import NTH
 from runtime.checkpoint.stored import CODE_GROUPS
 from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
-from runtime.loading.load import describe_model, load_model
+from runtime.loading.load import as_loaded, describe_model, load_model
 from runtime.loading.served import Proposer
 from runtime.nn.matrices.quantization import Quantization
 from runtime.selftest.findings import Mismatch, NotHere, from_error, passed, without_paths
@@ -166,7 +166,7 @@ async def self_test(options: LoadOptions, sizes: Sizes, tell: Callable[[Finding]
             async with open_thread_executor(load, plan.load, hang_timeout=HANG_TIMEOUT) as executor:
                 tell(passed("model", "load", time.perf_counter() - started, {"threads": await executor.call(threads)}))
                 await _parity(checks, executor, options, checkpoint, plan, text, sizes)
-                served = replace(described, context_length=executor.model.context, rings=executor.model.kv.rings)
+                served = as_loaded(described, executor.model)
                 await _cancellation(checks, executor, served, plan.proposer, text, sizes)
                 await _throughput(checks, executor, sizes)
         except Exception as error:  # where loading fails, there is nothing to check

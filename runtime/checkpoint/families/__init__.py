@@ -4,8 +4,9 @@
   are parts of it
 - `family`: `Family`, the form of an entry
 - `layer_kinds`: rules that tell each layer's kind: recurrent, with or without a window, rotated or not
+- `layer_shapes`: rules that tell each layer's sizes, where not all are alike
 - `recurrent`: the recurrent layers, each kind by its keys
-- `experts`: which experts take the place of each layer's MLP
+- `experts`: which experts take the place of each layer's MLP, or stand beside it
 - `sizes`: the inner width of an MLP
 - `norms`: `Norms`; `scales`: `Scales`, and the rules that read them
 - `activations`: those of an MLP's gate

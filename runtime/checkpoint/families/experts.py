@@ -77,6 +77,14 @@ def lfm2_experts(settings: Settings, num_layers: int) -> Experts:
     return (*no_experts(settings, plain), *(experts,) * (num_layers - plain))
 
 
+def granite_hybrid_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Granite's hybrids: those of Mixtral, and an MLP for all rows beside the experts, if any."""
+    if settings["num_local_experts"] == 0:
+        return no_experts(settings, num_layers)
+    size = integer(settings, "shared_intermediate_size")
+    return tuple(one and replace(one, shared_size=size) for one in mixtral_experts(settings, num_layers))
+
+
 def gpt_oss_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of gpt-oss: experts with biases and a clamped SwiGLU in every layer."""
     count, per_row = _counts(settings)
@@ -111,6 +119,13 @@ def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of DeepSeek-V3: sigmoids with a correction, in groups (arXiv 2412.19437, section 2.1.2)."""
     _refuse_others(settings, scoring_func="sigmoid", topk_method="noaux_tc")
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
+
+
+def mistral4_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Mistral 4: those of DeepSeek, without groups."""
+    if settings["n_group"] not in (None, 1):
+        raise invalid("n_group", settings["n_group"], "is not supported in this family, only 1 is")
+    return _deepseek_experts(settings, num_layers, "softmax", grouped=False)
 
 
 def minimax_experts(settings: Settings, num_layers: int) -> Experts:

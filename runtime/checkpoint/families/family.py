@@ -54,7 +54,8 @@ class Family:
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
         layer_shapes: tells the sizes of each layer, from settings and the layers' types; none where all are alike.
         layer_scalars: each layer multiplies the hidden states that it leaves with a number.
-        layer_input_size: tells how much each layer is given of a token besides the hidden states, from the settings.
+        layer_inputs: tells how many numbers each layer is given of a token besides the hidden states, and of how many
+            tokens, from the settings.
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
             None where all layers share one.
@@ -91,7 +92,7 @@ class Family:
     reads_layer_types: bool = False
     layer_shapes: Callable[[Settings, list[str]], tuple[LayerShape, ...]] = all_alike
     layer_scalars: bool = False
-    layer_input_size: Callable[[Settings], int] = no_layer_inputs
+    layer_inputs: Callable[[Settings], tuple[int, int]] = no_layer_inputs
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
     local_theta: str | None = None
     partial_rotary: bool = False

@@ -58,7 +58,7 @@ _GEMMA4 = Family(
     reads_layer_types=True,
     layer_shapes=gemma4_shapes,
     layer_scalars=True,
-    layer_input_size=gemma4_layer_inputs,
+    layer_inputs=gemma4_layer_inputs,
     experts=gemma4_experts,
     layout=_GEMMA4_LAYOUT,
     local_theta="rope_local_base_freq",
@@ -95,7 +95,7 @@ _GEMMA4 = Family(
 _GEMMA4_UNIFIED = replace(
     _GEMMA4,
     model_type="gemma4_unified_text",
-    layer_input_size=no_layer_inputs,
+    layer_inputs=no_layer_inputs,
     defaults={**_GEMMA4.defaults, "max_position_embeddings": 262_144, "sliding_window": 1024},
 )
 

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.checkpoint.families.experts import lfm2_experts, no_experts, qwen_shared_experts
+from runtime.checkpoint.families.dense import DENSE_FAMILIES
+from runtime.checkpoint.families.experts import granite_hybrid_experts, lfm2_experts, no_experts, qwen_shared_experts
 from runtime.checkpoint.families.family import Family
-from runtime.checkpoint.families.layer_kinds import CONV, LINEAR, attention_by_number, linear_at_intervals
-from runtime.checkpoint.families.layout import renamed, split_delta, split_query_gate, text_part
+from runtime.checkpoint.families.layer_kinds import (
+    CONV,
+    LINEAR,
+    all_linear,
+    attention_by_number,
+    linear_at_intervals,
+    rotates_by_name,
+)
+from runtime.checkpoint.families.layout import renamed, split_delta, split_query_gate, split_shared_mlp, text_part
 from runtime.checkpoint.families.norms import GEMMA, LFM2
-from runtime.checkpoint.families.recurrent import gated_delta, short_conv
-from runtime.checkpoint.families.sizes import lfm2_mlp, plain_mlp
+from runtime.checkpoint.families.recurrent import gated_delta, mamba2, short_conv
+from runtime.checkpoint.families.sizes import granite_mlp, lfm2_mlp, plain_mlp
 
 _LFM2 = Family(
     "lfm2",
@@ -116,6 +124,36 @@ HYBRID_FAMILIES: dict[str, Family] = {
             "use_expert_bias": True,
             "routed_scaling_factor": 1.0,
             "norm_topk_prob": True,
+        },
+    ),
+    "GraniteMoeHybridForCausalLM": replace(
+        DENSE_FAMILIES["GraniteForCausalLM"],
+        model_type="granitemoehybrid",
+        mlp_bias=False,
+        mlp_size=granite_mlp,
+        layer_types=all_linear,
+        reads_layer_types=True,
+        rotary=rotates_by_name,
+        recurrent={LINEAR: mamba2},
+        experts=granite_hybrid_experts,
+        layout=(split_shared_mlp,),
+        aliases={"layers_block_type": "layer_types"},
+        defaults={
+            **DENSE_FAMILIES["GraniteForCausalLM"].defaults,
+            "position_embedding_type": None,
+            "intermediate_size": 11008,
+            "shared_intermediate_size": 1024,
+            "num_local_experts": 8,
+            "num_experts_per_tok": 2,
+            "mamba_n_heads": 128,
+            "mamba_n_groups": 1,
+            "mamba_d_state": 256,
+            "mamba_d_head": "auto",
+            "mamba_d_conv": 4,
+            "mamba_expand": 2,
+            "mamba_conv_bias": True,
+            "mamba_proj_bias": False,
+            "time_step_limit": None,
         },
     ),
     "Qwen3NextForCausalLM": _QWEN3_NEXT,

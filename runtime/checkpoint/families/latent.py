@@ -22,7 +22,8 @@ def rotated_dim(settings: Settings) -> int:
     dim = integer(settings, "qk_rope_head_dim")
     if dim % 2:
         raise invalid("qk_rope_head_dim", dim, "is odd, so it cannot be rotated in pairs")
-    if settings.get("head_dim") not in (None, dim):  # transformers 5 writes that number there
+    whole = integer(settings, "qk_nope_head_dim") + dim
+    if settings.get("head_dim") not in (None, dim, whole):  # transformers 5 writes one of these there
         raise invalid("head_dim", settings["head_dim"], f"is not the {dim} of qk_rope_head_dim")
     return dim
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names
 CONV, LINEAR = "conv", "linear_attention"  # likewise, of recurrent layers
+_OLD_NAMES = {"attention": FULL, "mamba": LINEAR}  # in files of transformers 4
 
 
 def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str]:
@@ -29,6 +30,8 @@ def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str
 def _types(family: Family, settings: Settings, num_layers: int) -> list[str]:
     """Return the types that the file gives, if the family reads them, or those of the family's rule."""
     given = settings.get("layer_types")
+    if isinstance(given, list) and family.recurrent:
+        given = [_OLD_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in given]
     if given is None or not family.reads_layer_types:
         by_rule = family.layer_types(settings, num_layers)
         if given not in (None, by_rule):
@@ -115,6 +118,11 @@ def linear_at_intervals(settings: Settings, num_layers: int) -> list[str]:
     return [LINEAR if (layer + 1) % interval else FULL for layer in range(num_layers)]
 
 
+def all_linear(settings: Settings, num_layers: int) -> list[str]:
+    """Let no layer attend, as Granite does where its files do not say otherwise."""
+    return [LINEAR] * num_layers
+
+
 # --- which layers rotate ------------------------------------------------------------------------------------------
 
 
@@ -136,6 +144,14 @@ def sliding_rotate(settings: Settings, types: list[str]) -> tuple[bool, ...]:
 def sliding_rotate_if_any(settings: Settings, types: list[str]) -> tuple[bool, ...]:
     """Rotate in the layers with a window alone, or in all of a model without one, as EXAONE 4 does."""
     return (sliding_rotate if uses_sliding_window(settings) else all_rotate)(settings, types)
+
+
+def rotates_by_name(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in all layers or in none, as `position_embedding_type` says, as Granite's hybrids do."""
+    name = settings["position_embedding_type"]
+    if name not in ("rope", "nope", None):
+        raise invalid("position_embedding_type", name, "is neither 'rope' nor 'nope'")
+    return (name == "rope",) * len(types)
 
 
 def _no_rope_layers(settings: Settings, num_layers: int) -> tuple[bool, ...]:

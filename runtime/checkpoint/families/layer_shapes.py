@@ -82,17 +82,24 @@ def gemma4_shapes(settings: Settings, types: list[str]) -> tuple[LayerShape, ...
     return tuple(shapes)
 
 
-def no_layer_inputs(settings: Settings) -> int:
+def no_layer_inputs(settings: Settings) -> tuple[int, int]:
     """Give layers nothing of a token but the hidden states, as Llama does."""
-    return 0
+    return 0, 0
 
 
-def gemma4_layer_inputs(settings: Settings) -> int:
-    """Read how many numbers each layer of Gemma 4 is given; 0 in the larger models."""
-    size, vocab = integer(settings, "hidden_size_per_layer_input", minimum=0), settings["vocab_size_per_layer_input"]
-    if size and vocab != settings["vocab_size"]:
-        raise invalid("vocab_size_per_layer_input", vocab, f"is not the {settings['vocab_size']} of vocab_size")
-    return size
+def gemma4_layer_inputs(settings: Settings) -> tuple[int, int]:
+    """Read how many numbers each layer of Gemma 4 is given, of how many tokens; none in the larger models."""
+    key = "vocab_size_per_layer_input"
+    size, vocab = integer(settings, "hidden_size_per_layer_input", minimum=0), integer(settings, key)
+    if size and vocab < integer(settings, "vocab_size"):
+        raise invalid(key, vocab, f"is less than the {settings['vocab_size']} of vocab_size")
+    return size, vocab
+
+
+def full_layers(types: list[str]) -> list[str]:
+    """Return the keys of `per_layer_config` for the layers that see everything: numbers, with as many digits as all."""
+    found = [str(layer) for layer, kind in enumerate(types) if kind == FULL]
+    return [layer.zfill(len(found[-1])) for layer in found]
 
 
 def _overrides(settings: Settings, types: list[str]) -> Settings:
@@ -104,7 +111,7 @@ def _overrides(settings: Settings, types: list[str]) -> Settings:
     if by_layer is None:
         named = _GLOBAL if settings["attention_k_eq_v"] else {"head_dim": "global_head_dim"}
         return {key: settings[name] for key, name in named.items() if settings[name] is not None}
-    layers = [str(layer) for layer, kind in enumerate(types) if kind == FULL]
+    layers = full_layers(types)
     own = by_layer.get(layers[0], {}) if isinstance(by_layer, Mapping) else None
     if not isinstance(own, Mapping) or by_layer not in ({}, dict.fromkeys(layers, own)) or own.keys() - _GLOBAL:
         raise invalid("per_layer_config", by_layer, f"is not {' and '.join(_GLOBAL)}, alike for all layers of {FULL}")

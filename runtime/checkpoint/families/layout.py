@@ -156,11 +156,13 @@ def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[s
 
 
 def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
-    """Name `shared_mlp`, the MLP beside the experts, as DeepSeek's files do, and split its fused matrix (Granite)."""
-    inner = next((experts.shared_size for experts in config.experts if experts is not None), 0)
-    shared = "mlp.shared_experts"
-    split = _split(tensors, "shared_mlp.input_linear", [(f"{shared}.gate_proj", inner), (f"{shared}.up_proj", inner)])
-    return {name.replace("shared_mlp.output_linear", f"{shared}.down_proj"): one for name, one in split.items()}
+    """Split `shared_mlp`, and call it what it is: the MLP, or what all rows go through beside experts (Granite)."""
+    module, inner = "mlp", config.intermediate_size
+    for experts in filter(None, config.experts):
+        module, inner = "mlp.shared_experts", experts.shared_size
+    parts = [(f"{module}.gate_proj", inner), (f"{module}.up_proj", inner)]
+    tensors = _split(tensors, "shared_mlp.input_linear", parts)
+    return renamed({"shared_mlp.output_linear": f"{module}.down_proj"})(tensors, config)
 
 
 def ernie_router(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:

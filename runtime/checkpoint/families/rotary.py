@@ -99,7 +99,8 @@ def _rotary_dim(family: Family, settings: Settings, given: Settings, head_dim: i
     source = given if given.get(key) is not None else settings
     if family.partial_rotary and source.get(key) is None and settings.get("rotary_dim") is not None:  # MiniMax M2
         source = {key: integer(settings, "rotary_dim") / head_dim}
-    if source.get(key) in (None, 1):
+    whole = 1 if not family.latent else head_dim / (head_dim + integer(settings, "qk_nope_head_dim"))
+    if source.get(key) in (None, 1, whole):
         return head_dim
     if not family.partial_rotary:
         raise invalid(key, source[key], "is not supported")

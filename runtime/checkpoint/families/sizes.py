@@ -15,6 +15,11 @@ def plain_mlp(settings: Settings) -> int:
     return integer(settings, "intermediate_size")
 
 
+def granite_mlp(settings: Settings) -> int:
+    """Take the size of what all rows go through, where a layer has no experts beside it, as Granite's hybrids do."""
+    return integer(settings, "intermediate_size" if settings["num_local_experts"] else "shared_intermediate_size")
+
+
 def lfm2_mlp(settings: Settings) -> int:
     """Take two thirds of it, times a factor, rounded up to a multiple, where the file says so, as LFM2 does."""
     size = integer(settings, "intermediate_size")

@@ -1,7 +1,9 @@
 """FP8 as DeepSeek's and Mistral's files have it: numbers of eight bits (E4M3), of which blocks share a scale.
 
-A module's `weight` is multiplied with the `weight_scale_inv` beside it, whatever that name says: a number for each
-block, or one for all.  Scales of activations are for products of FP8 by FP8, and left out: rows here are not rounded.
+A matrix `weight` is multiplied with the `weight_scale_inv` beside it, whatever that name says: a number for each
+block, or one for all.  So is a stack of experts, `gate_up_proj`, with `gate_up_proj_scale_inv`; without blocks, its
+gate and up may have a number each.  Scales of activations are for products of FP8 by FP8, and left out: rows stay as
+they are.
 
 Sources: transformers' `integrations/finegrained_fp8.py`; E4M3: Micikevicius et al., arXiv 2209.05433.
 """
@@ -28,14 +30,13 @@ if TYPE_CHECKING:
     Block = tuple[int, int]
 
 _NUMBERS = "F8_E4M3"
-_WEIGHT, _SCALES = ".weight", ".weight_scale_inv"
-_OF_ACTIVATIONS = (".activation_scale", ".input_scale")
+_SCALES, _OF_ACTIVATIONS = "_scale_inv", ("activation_scale", "input_scale")
 _BLOCK = [128, 128]  # where config.json does not say
 
 
 @dataclass(frozen=True, slots=True)
 class Fp8Tensor(WithoutCodes):
-    """A matrix.
+    """A matrix, or a stack of them.
 
     Attributes:
         numbers: its tensor in the file.
@@ -56,7 +57,7 @@ class Fp8Tensor(WithoutCodes):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Outputs, inputs."""
+        """Outputs and inputs; before these, of a stack, the experts."""
         return self.numbers.shape
 
     @property
@@ -73,10 +74,13 @@ class Fp8Tensor(WithoutCodes):
         """Read rows as float32."""
         import torch
 
-        outputs, inputs = self.shape
-        read = torch.arange(outputs)[rows if isinstance(rows, slice) else list(rows)]
-        scales = self.scales.expand().float().view(_blocks(self.shape, self.block))[read // self.block[0]]
-        return self.numbers.expand(rows).float().mul_(scales.repeat_interleave(self.block[1], dim=1)[:, :inputs])
+        *experts, outputs, inputs = self.shape
+        high, wide = _blocks(self.shape, self.block)
+        read = torch.arange(math.prod(experts) * outputs)[rows if isinstance(rows, slice) else list(rows)]
+        own = read // outputs * high + read % outputs // self.block[0]
+        scales = self.scales.expand().float().view(-1, wide)[own].repeat_interleave(self.block[1], dim=1)[:, :inputs]
+        numbers = self.numbers.expand(rows).float().view(-1, inputs).mul_(scales)
+        return numbers.view(self.shape) if rows == ALL else numbers
 
 
 class Fp8:
@@ -95,10 +99,10 @@ class Fp8:
             isinstance(block, list) and len(block) == 2 and all(isinstance(size, int) and size > 0 for size in block)
         ):
             raise invalid("weight_block_size", block, "is not two whole numbers from 1 up")
-        self._block = block
+        self._block: Block | None = None if block is None else (block[0], block[1])
 
     def assemble(self, found: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
-        """Put numbers and scales together as the module's `weight`; all else stays as it is.
+        """Put numbers and scales together under the numbers' name; all else stays as it is.
 
         Raises:
             CheckpointError: a matrix is missing, or its scales do not go with it.
@@ -106,30 +110,27 @@ class Fp8:
         whole = {name: tensor for name, tensor in found.items() if not name.endswith((_SCALES, *_OF_ACTIVATIONS))}
         for name, scales in found.items():
             if name.endswith(_SCALES):
-                module = name.removesuffix(_SCALES)
-                whole[module + _WEIGHT] = self._matrix(module, found.get(module + _WEIGHT), scales)
+                numbers = name.removesuffix(_SCALES)
+                whole[numbers] = self._matrix(numbers, found.get(numbers), scales)
         return whole
 
-    def _matrix(self, module: str, numbers: StoredTensor | None, scales: StoredTensor) -> Fp8Tensor:
+    def _matrix(self, name: str, numbers: StoredTensor | None, scales: StoredTensor) -> Fp8Tensor:
         if numbers is None:
-            raise CheckpointError(f"{scales.file}: {module}{_WEIGHT} is missing beside {module}{_SCALES}")
-        if (
-            numbers.form == _NUMBERS
-            and len(numbers.shape) == 2
-            and scales.form in FLOAT_BYTES
-            and 0 not in numbers.shape
-        ):
-            outputs, inputs = numbers.shape
-            block = (outputs, inputs) if self._block is None else (self._block[0], self._block[1])
-            blocks = _blocks(numbers.shape, block)
-            if scales.shape == blocks or (self._block is None and math.prod(scales.shape) == 1):
+            raise CheckpointError(f"{scales.file}: {name} is missing beside {name}{_SCALES}")
+        shape, parts = numbers.shape, scales.shape
+        of_form = numbers.form == _NUMBERS and scales.form in FLOAT_BYTES and len(shape) in (2, 3)
+        if of_form and 0 not in (*shape, *parts):
+            # Without blocks a matrix has one scale, or one for each of two halves.
+            block = self._block or (max(1, shape[-2] // (parts[-2] if len(parts) > 1 else 1)), shape[-1])
+            grid = (*shape[:-2], *_blocks(shape, block))
+            if parts == grid or (grid == (1, 1) and math.prod(parts) == 1):
                 return Fp8Tensor(numbers, scales, block)
         raise CheckpointError(
-            f"{numbers.file}: {module}{_WEIGHT} is {numbers.form} {list(numbers.shape)} and {module}{_SCALES} "
+            f"{numbers.file}: {name} is {numbers.form} {list(numbers.shape)} and {name}{_SCALES} "
             f"{scales.form} {list(scales.shape)}, which do not make {Fp8Tensor.FORM} in blocks of {self._block}"
         )
 
 
 def _blocks(shape: tuple[int, ...], block: Block) -> Block:
-    """Return how many blocks there are, the last of which may be smaller."""
-    return -(-shape[0] // block[0]), -(-shape[1] // block[1])
+    """Return how many blocks a matrix has, the last of which may be smaller."""
+    return -(-shape[-2] // block[0]), -(-shape[-1] // block[1])

@@ -58,7 +58,8 @@ class Architecture:
     Attributes:
         name: the architecture in config.json.
         model_type: likewise.
-        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'.
+        tensors: names of a layer's tensors, without `.weight` or `.bias`: llama.cpp's to transformers'; with it, where
+            transformers' has another end.
         keys: those beside `COMMON_KEYS`.
         fixed: keys that are read only to see that their value is this one.
         settings: those that are the same for all files.
@@ -111,4 +112,7 @@ MODEL_TENSORS = {
     "output_norm": "model.norm",
     "token_embd_norm": "model.norm",  # LFM2
     "output": "lm_head",
+    "per_layer_token_embd": "model.embed_tokens_per_layer",
+    "per_layer_model_proj": "model.per_layer_model_projection",
+    "per_layer_proj_norm": "model.per_layer_projection_norm",
 }

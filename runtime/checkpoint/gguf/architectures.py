@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.checkpoint.gguf import deepseek, hybrid
+from runtime.checkpoint.gguf import deepseek, gemma4, hybrid
 from runtime.checkpoint.gguf.architecture import (
     CORRECTION,
     MODULES,
@@ -93,7 +93,7 @@ _DEEPSEEK_ABSENT = {
     "routed_scaling_factor": 1.0,
     "norm_topk_prob": False,
 }
-_SIGMOID = {"expert_gating_func": 2}
+_SIGMOID = {"expert_gating_func": 2}  # by its number in `gguf.constants.ExpertGatingFuncType`
 
 _MIXTRAL = Architecture(
     "MixtralForCausalLM",
@@ -328,6 +328,42 @@ ARCHITECTURES = {
         settings={"sliding_window": None, "rope_local_base_freq": 10_000.0},
         added_to_norms=1.0,
         narrow_layers=62,  # 27B
+    ),
+    "gemma4": Architecture(
+        "Gemma4ForCausalLM",
+        "gemma4_text",
+        {
+            **_GEMMA,
+            **_QK_NORM,
+            "layer_output_scale.weight": "layer_scalar",
+            "inp_gate": "per_layer_input_gate",
+            "proj": "per_layer_projection",
+            "post_norm": "post_per_layer_input_norm",
+            "ffn_gate_inp": "mlp.gate",
+            "ffn_gate_inp.scale": "mlp.gate.scale",
+            "ffn_gate_up_exps.weight": "mlp.experts.gate_up_proj",
+            "ffn_gate_exps": "mlp.experts.gate_proj",
+            "ffn_up_exps": "mlp.experts.up_proj",
+            "ffn_down_exps": "mlp.experts.down_proj",
+            "ffn_down_exps.scale": "mlp.gate.per_expert_scale",
+            "pre_ffw_norm_2": "pre_feedforward_layernorm_2",
+            "post_ffw_norm_1": "post_feedforward_layernorm_1",
+            "post_ffw_norm_2": "post_feedforward_layernorm_2",
+        },
+        keys={
+            **RMS_NORM,
+            **_WINDOW,
+            "attention.shared_kv_layers": Key("num_kv_shared_layers"),
+            "embedding_length_per_layer_input": Key("hidden_size_per_layer_input"),
+            "expert_count": Key("num_experts"),
+            "expert_used_count": Key("top_k_experts"),
+            "expert_feed_forward_length": Key("moe_intermediate_size"),
+            "rope.freq_base_swa": Key("rope_local_base_freq", float),
+            "final_logit_softcapping": Key("final_logit_softcapping", float),
+        },
+        settings={"hidden_size_per_layer_input": 0, "rope_local_base_freq": 10_000.0},
+        more_keys=gemma4.KEYS,
+        more_settings=gemma4.gemma4_settings,
     ),
     "phi3": Architecture(
         "Phi3ForCausalLM",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
 
-_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+?)(?P<part>\.weight|\.bias|)", re.ASCII)
+_LAYER = re.compile(r"blk\.(?P<layer>0|[1-9]\d{0,5})\.(?P<name>[\w.]+?)(?P<part>\.weight|\.bias|\.scale|)", re.ASCII)
 _MODEL = re.compile(r"(?P<name>\w+)(?P<part>\.weight|\.bias)", re.ASCII)
 _NOT_ADDED_TO = ".ssm_norm.weight"
 
@@ -51,12 +51,15 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
 
 
 def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
-    if (found := _LAYER.fullmatch(name)) and found["name"] in architecture.tensors:
-        renamed = f"model.layers.{found['layer']}.{architecture.tensors[found['name']]}"
+    if found := _LAYER.fullmatch(name):
+        prefix, own, part = f"model.layers.{found['layer']}.", found["name"], found["part"]
+        if part and (whole := architecture.tensors.get(own + part)) is not None:
+            return prefix + whole
+        renamed = architecture.tensors.get(own, "")
         if renamed.endswith(PARAMETERS):
-            return renamed
-        if found["part"]:
-            return renamed + found["part"]
+            return prefix + renamed
+        if renamed and part in (".weight", ".bias"):
+            return prefix + renamed + part
     if (found := _MODEL.fullmatch(name)) and found["name"] in MODEL_TENSORS:
         return f"{MODEL_TENSORS[found['name']]}{found['part']}"
     path = file.tensors[name].path

@@ -74,8 +74,9 @@ def read_settings(file: GgufFile) -> dict[str, Any]:
         if value is not None:
             settings[key.setting] = value
     settings["num_hidden_layers"] -= settings.get(MODULES, 0)
+    settings |= _windows(metadata, prefix, settings)
     settings |= architecture.more_settings(file, settings)
-    if "kv_lora_rank" not in settings:  # a latent has sizes and a rope of its own
+    if not settings.keys() & {"kv_lora_rank", "rope_parameters"}:  # these have sizes and a rope of their own
         settings |= _attention(file, architecture, settings)
     return settings | _of_tensors(file, architecture) | _of_tokens(metadata)
 
@@ -107,7 +108,7 @@ def _refuse_unknown(metadata: Metadata, prefix: str, known: frozenset[str]) -> N
 
 
 def _attention(file: GgufFile, architecture: Architecture, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings of attention that are not a key's value: scale, windows, rotation."""
+    """Return the settings of attention that are not a key's value: scale, rotation."""
     metadata, prefix = file.metadata, f"{file.architecture}."
     head_dim = _head_dim(file, settings)
     found: dict[str, Any] = {}
@@ -115,7 +116,7 @@ def _attention(file: GgufFile, architecture: Architecture, settings: dict[str, A
         narrow = settings["num_hidden_layers"] == architecture.narrow_layers
         size = settings["hidden_size"] // settings["num_attention_heads"] if narrow else head_dim
         found["query_pre_attn_scalar"] = size
-    found |= _windows(metadata, prefix, settings) | _rope(file, architecture, head_dim)
+    found |= _rope(file, architecture, head_dim)
     known = _LOCAL_THETA in architecture.keys
     if not known and metadata.find(prefix + _LOCAL_THETA, float) not in (None, found["rope_theta"]):
         raise metadata.invalid(

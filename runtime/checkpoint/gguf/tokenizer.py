@@ -1,9 +1,10 @@
 """A GGUF file's tokenizer, rebuilt as one of the `tokenizers` library.
 
-Two kinds are known.  *Byte-level BPE* has a list of merges, and a name for how text is cut before (`pretokenizers.py`).
-*SentencePiece BPE* has a score for each token instead: of all neighbours in a text whose join is a token, those whose
-join has the highest score are joined first.  That is BPE whose merges are all pairs that make up a token, ordered by
-its score, which is how transformers converts such vocabularies, too (`convert_slow_tokenizer.py`).
+Three kinds are known.  *Byte-level BPE* has a list of merges, and a name for how text is cut before
+(`pretokenizers.py`).  *SentencePiece BPE* has a score for each token instead: of all neighbours in a text whose join is
+a token, those whose join has the highest score are joined first.  That is BPE whose merges are all pairs that make up a
+token, ordered by its score, which is how transformers converts such vocabularies, too (`convert_slow_tokenizer.py`).
+*Gemma 4's* is the second with the first one's list of merges.
 
 Everything else is refused by name, for wrong tokens would go unnoticed.
 """
@@ -19,13 +20,14 @@ from gguf.constants import Keys, TokenType
 from tokenizers import decoders, models, normalizers, processors
 
 from runtime.checkpoint.gguf.pretokenizers import PRE_TOKENIZERS, PreTokenizer
-from runtime.checkpoint.gguf.vocabulary import BYTE_LEVEL, FOUND_IN_TEXT, SENTENCE_PIECE, Vocabulary
+from runtime.checkpoint.gguf.vocabulary import BYTE_LEVEL, FOUND_IN_TEXT, GEMMA4, SENTENCE_PIECE, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runtime.checkpoint.gguf.metadata import Metadata
 
+_KINDS = (BYTE_LEVEL, SENTENCE_PIECE, GEMMA4)
 _SPACE_MARK = "▁"  # SentencePiece's spelling of a space
 _BYTE_TOKENS = frozenset(f"<0x{byte:02X}>" for byte in range(256))
 _MAX_PIECE = 256  # characters; SentencePiece's trainer makes up to 16, and the cuts to try grow with them
@@ -44,11 +46,11 @@ def rebuild_tokenizer(metadata: Metadata) -> tokenizers.Tokenizer:
     vocabulary = Vocabulary.read(metadata)
     if vocabulary.model == BYTE_LEVEL:
         backend, adds_bos = _byte_level(vocabulary)
-    elif vocabulary.model == SENTENCE_PIECE:
+    elif vocabulary.model in (SENTENCE_PIECE, GEMMA4):
         backend, adds_bos = _sentence_piece(vocabulary), True
     else:
         raise metadata.invalid(
-            Keys.Tokenizer.MODEL, f"is {vocabulary.model!r:.60}; cede knows {BYTE_LEVEL!r} and {SENTENCE_PIECE!r}"
+            Keys.Tokenizer.MODEL, f"is {vocabulary.model!r:.60}; cede knows {', '.join(map(repr, _KINDS))}"
         )
     _refuse(metadata, Keys.Tokenizer.ADD_SEP)
     _add_found_tokens(backend, vocabulary)
@@ -64,9 +66,8 @@ def _byte_level(vocabulary: Vocabulary) -> tuple[tokenizers.Tokenizer, bool]:
     metadata = vocabulary.metadata
     rules = _pre_tokenizer(metadata)
     _refuse(metadata, Keys.Tokenizer.ADD_PREFIX)
-    merges = [_parsed_merge(vocabulary, merge) for merge in metadata.require_list(Keys.Tokenizer.MERGES, str)]
     backend = tokenizers.Tokenizer(
-        models.BPE(vocab=dict(vocabulary.ids), merges=merges, ignore_merges=rules.ignores_merges)
+        models.BPE(vocab=dict(vocabulary.ids), merges=_listed_merges(vocabulary), ignore_merges=rules.ignores_merges)
     )
     normalizer = rules.normalizer()
     if normalizer is not None:
@@ -92,6 +93,11 @@ def _pre_tokenizer(metadata: Metadata) -> PreTokenizer:
     )
 
 
+def _listed_merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    """Return the merges that the file lists, in order."""
+    return [_parsed_merge(vocabulary, merge) for merge in vocabulary.metadata.require_list(Keys.Tokenizer.MERGES, str)]
+
+
 def _parsed_merge(vocabulary: Vocabulary, merge: str) -> tuple[str, str]:
     left, _, right = merge.partition(" ")
     if not left or not right or not all(token in vocabulary.ids for token in (left, right, left + right)):
@@ -108,13 +114,13 @@ def _sentence_piece(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     _refuse(metadata, Keys.Tokenizer.REMOVE_EXTRA_WS)
     if Keys.Tokenizer.PRECOMPILED_CHARSMAP in metadata:
         raise metadata.invalid(Keys.Tokenizer.PRECOMPILED_CHARSMAP, "would have text rewritten, which cede does not do")
-    adds_space = _adds_space(metadata)
+    adds_space = _adds_space(vocabulary)
     has_bytes = _has_byte_tokens(vocabulary)
     unknown = vocabulary.special_id(Keys.Tokenizer.UNK_ID)
     backend = tokenizers.Tokenizer(
         models.BPE(
             vocab=dict(vocabulary.ids),
-            merges=_merges_by_score(vocabulary),
+            merges=_listed_merges(vocabulary) if vocabulary.model == GEMMA4 else _merges_by_score(vocabulary),
             unk_token=None if unknown is None else vocabulary.tokens[unknown],
             fuse_unk=True,
             byte_fallback=has_bytes,
@@ -129,9 +135,10 @@ def _sentence_piece(vocabulary: Vocabulary) -> tokenizers.Tokenizer:
     return backend
 
 
-def _adds_space(metadata: Metadata) -> bool:
+def _adds_space(vocabulary: Vocabulary) -> bool:
     """Return whether a text is read as if a space stood before it."""
-    return metadata.find(Keys.Tokenizer.ADD_PREFIX, bool) is not False
+    given = vocabulary.metadata.find(Keys.Tokenizer.ADD_PREFIX, bool)
+    return vocabulary.model == SENTENCE_PIECE if given is None else given
 
 
 def _has_byte_tokens(vocabulary: Vocabulary) -> bool:
@@ -205,10 +212,10 @@ def _cuts(token: str) -> Iterator[int]:
 
 def _add_found_tokens(backend: tokenizers.Tokenizer, vocabulary: Vocabulary) -> None:
     """Let the library find in a text, before anything else, the tokens that are found as they are spelled."""
-    is_sentence_piece = vocabulary.model == SENTENCE_PIECE
+    is_sentence_piece = vocabulary.model != BYTE_LEVEL
     strips = is_sentence_piece and vocabulary.metadata.find(Keys.General.ARCHITECTURE, str) == _STRIPPING_ARCHITECTURE
     # SentencePiece finds its tokens where spaces are marked already, so that a mark may be one that was typed.
-    marks = is_sentence_piece and not _adds_space(vocabulary.metadata)
+    marks = is_sentence_piece and not _adds_space(vocabulary)
     found = [
         tokenizers.AddedToken(
             token,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.gguf.metadata import Metadata
 
-BYTE_LEVEL, SENTENCE_PIECE = "gpt2", "llama"  # of `tokenizer.ggml.model`
+BYTE_LEVEL, SENTENCE_PIECE, GEMMA4 = "gpt2", "llama", "gemma4"  # of `tokenizer.ggml.model`
 
 SPECIAL_TYPES = (TokenType.CONTROL, TokenType.UNKNOWN)
 FOUND_IN_TEXT = (*SPECIAL_TYPES, TokenType.USER_DEFINED)
@@ -47,11 +47,14 @@ _END_TOKENS = (
     "<|eot_id|>",
     "<|eom_id|>",
     "<end_of_turn>",
+    "<turn|>",
     "<|end|>",
     "<|return|>",
     "<|call|>",
     "<EOT>",
 )
+# One that does so where the file has it as text to be shown: behind its calls, Gemma 4 would go on with their answers.
+_SHOWN_END = "<|tool_response>"
 _MESSAGE_END, _TURN_ENDS = "<|end|>", ("<|return|>", "<|call|>")
 
 
@@ -141,6 +144,8 @@ def end_token_ids(metadata: Metadata) -> tuple[int, ...]:
     if all(token in vocabulary.ids for token in _TURN_ENDS):
         spelled = [token_id for token_id in spelled if token_id != vocabulary.ids.get(_MESSAGE_END)]
     found = [token_id for token_id in spelled if token_id is not None and vocabulary.is_special(token_id)]
+    if (shown := vocabulary.ids.get(_SHOWN_END)) is not None and vocabulary.types[shown] in FOUND_IN_TEXT:
+        found.append(shown)
     return tuple(dict.fromkeys([*(token_id for token_id in named if token_id is not None), *found]))
 
 

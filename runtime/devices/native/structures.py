@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctypes import Structure, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
 from enum import IntEnum
 
 MOST_ROWS = 32  # of a call; for figures see bench/LOG.md, "Steps of more than eight rows"
@@ -55,6 +55,17 @@ class Norm(Structure):
     ]
 
 
+class Convolution(Structure):
+    """A gated convolution over a few rows."""
+
+    _fields_ = [
+        ("taps", c_void_p),  # float32 `[width, channels]`, of a row itself the last
+        ("bias", c_void_p),  # float32; None for none
+        ("width", c_int32),
+        ("channels", c_int32),
+    ]
+
+
 class Layer(Structure):
     """A decoder layer's weights and sizes."""
 
@@ -76,15 +87,25 @@ class Layer(Structure):
         ("head", Norm),
         ("attention_scale", c_float),
         ("residual_scale", c_float),
-        ("qkv", Matrix),
+        ("convolution", Convolution),  # in the place of attention; of no channels for that
+        ("input", Matrix),  # of queries, keys and values, or what a convolution is given
         ("output", Matrix),
         ("gate_up", Matrix),
         ("down", Matrix),
     ]
 
 
+class State(Structure):
+    """A state of a sequence that is wanted."""
+
+    _fields_ = [
+        ("rows", c_int32),  # behind so many of its rows
+        ("place", c_void_p),
+    ]
+
+
 class Rows(Structure):
-    """The rows of one sequence in a step, and its KV: `Segment` there."""
+    """The rows of one sequence in a step, and its KV and states: `Segment` there."""
 
     _fields_ = [
         ("first_row", c_int32),
@@ -93,6 +114,9 @@ class Rows(Structure):
         ("values", c_void_p),
         ("head_stride", c_int64),
         ("length", c_int32),
+        ("wanted", c_int32),  # states
+        ("state", c_void_p),  # before the rows
+        ("states", POINTER(State)),
     ]
 
 
@@ -108,18 +132,18 @@ class Step(Structure):
         ("sin", c_void_p),
         ("query_scale", c_void_p),  # float32 `[rows]`, of rotated queries; None for 1
         ("segment", c_void_p),
-        ("kv_shift", c_int64),  # bytes from the segments' keys and values to those of the layer
+        ("shift", c_int64),  # bytes from the segments' keys and values, or states, to those of the layer
     ]
 
 
 class Stack(Structure):
-    """Layers that follow one another and have their KV in places that differ by the same bytes for all segments."""
+    """Layers that follow one another, with KV or states in places that differ by the same bytes for all segments."""
 
     _fields_ = [
         ("layers", c_int32),
         ("target", c_void_p),  # of each, its number
         ("layer", c_void_p),
-        ("kv_shift", c_void_p),
+        ("shift", c_void_p),
     ]
 
 

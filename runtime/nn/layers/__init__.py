@@ -2,9 +2,12 @@
 
 - `decoder_layer`: `DecoderLayer`; `batch`: `Batch`, what a layer is given
 - `self_attention`: `SelfAttention`; `query_key_norm`: `read_query_key_norm`; `rope`: `rope_tables`, `apply_rope`
-- `latent_attention`: `LatentAttention`; in the place of attention: `short_conv`, `gated_delta`
+- `latent_attention`: `LatentAttention`; in the place of attention: `short_conv`, `gated_delta`, `mamba2`;
+  `recurrent`: rows with the states that they go on from
 - `attention`: `attend`, `step_mask`; `tiles`: `choose_tile_kernel`
 - `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
+- `layer_inputs`: `LayerInputs`, what layers are given of a token besides the hidden states
 - `norm`: `read_norm`
-- `native_layer`: a layer by the kernels for CPUs; `recorded`: layers as CUDA graphs
+- `native_layer`: a layer by the kernels for CPUs, `native_mixers`: attention or a convolution in it; `recorded`: layers
+  as CUDA graphs
 """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.devices.single_rows.rows import SingleRows
-    from runtime.kv.states import StateBuffers
+    from runtime.nn.layers.recurrent import StateRows
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.staging import StagingBuffer
     from runtime.step.prompt_rows.gather import PromptRows
@@ -43,15 +43,15 @@ class LayerRows:
     query_scale: torch.Tensor | None = None  # float32 [rows, 1, 1], where queries are scaled by their position
     masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them
     whole: Whole = alone  # adds up what each rank has of a sum
-    buffers: StateBuffers | None = None  # of recurrent layers
     layer_inputs: torch.Tensor | None = None  # [rows, layers, size], where the layers are given any
+    states: StateRows | None = None  # of recurrent layers
     single: SingleRows | None = None  # where attention takes them one by one, and not by segments
 
     @property
-    def states(self) -> StateBuffers:
-        """The states of recurrent layers, for such a layer."""
-        assert self.buffers is not None, "a model with recurrent layers has buffers for their states"
-        return self.buffers
+    def with_states(self) -> StateRows:
+        """The rows of a step as a recurrent layer sees them."""
+        assert self.states is not None, "a model with recurrent layers has buffers for their states"
+        return self.states
 
     def part(self, places: slice) -> LayerRows:
         """Return some of the segments, which follow each other: what lies in their rows is the same memory."""
@@ -61,29 +61,30 @@ class LayerRows:
     def piece(self, rows: range) -> LayerRows:
         """Return some of the rows, which follow each other, with what is there of their segments; in the same memory.
 
-        The rows of a segment that come before these are to have their KV already.
+        The rows of a segment that come before these are to have their KV already, and have left a state.
         """
-        segments, ranges = [], []
+        segments, ranges, between = [], [], 0 if self.states is None else self.states.buffers.between
         for segment, own in zip(self.segments, self.ranges, strict=True):
             there = range(max(own.start, rows.start), min(own.stop, rows.stop))
             if there:
-                segments.append(segment.piece(there.start - own.start, there.stop - own.start))
+                segments.append(segment.piece(there.start - own.start, there.stop - own.start, between))
                 ranges.append(there)
         return self._of(segments, ranges, rows)
 
     def _of(self, segments: list[Segment], ranges: list[range], whole: range) -> LayerRows:
         """Return these segments, whose rows are `whole` together."""
         first, rows = whole.start, slice(whole.start, whole.stop)
+        ranges = [range(own.start - first, own.stop - first) for own in ranges]
         return LayerRows(
             segments=segments,
-            ranges=[range(own.start - first, own.stop - first) for own in ranges],
+            ranges=ranges,
             hidden=self.hidden[rows],
             rotations=[(cos[rows], sin[rows]) for cos, sin in self.rotations],
             query_scale=None if self.query_scale is None else self.query_scale[rows],
             masks=self.masks,
             whole=self.whole,
-            buffers=self.buffers,
             layer_inputs=None if self.layer_inputs is None else self.layer_inputs[rows],
+            states=None if self.states is None else self.states.apart(segments, ranges),
         )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, ShortConvConfig
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, ShortConvConfig
 from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.gated_delta import GatedDelta
 from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.layer_inputs import LayerInput
+from runtime.nn.layers.mamba2 import Mamba2
 from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from runtime.nn.source import WeightSource
 
 # What mixes a row with those before it.
-Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta
+Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta | Mamba2
 
 
 class DecoderLayer:
@@ -82,6 +83,8 @@ def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer:
             return ShortConv(source, own, config.hidden_size, index)
         case GatedDeltaConfig() as own:
             return GatedDelta(source, own, config.hidden_size, config.norm_eps, index)
+        case Mamba2Config() as own:
+            return Mamba2(source, own, config.hidden_size, config.norm_eps, index)
 
 
 def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:

@@ -110,6 +110,8 @@ class LatentAttention:
         cos, sin = batch.rotations[self._rope]
         rotated = query[..., latent.plain_dim :]
         apply_rope(rotated, cos, sin, out=rotated)
+        if batch.query_scale is not None:
+            query.mul_(batch.query_scale)
         key = apply_rope(stored[:, None, latent.rank :], cos, sin).squeeze(1)
         return query, torch.cat((self.latent_norm(stored[:, : latent.rank]), key), dim=-1)
 

@@ -28,7 +28,7 @@ class LayerInputs:
     def __init__(self, source: WeightSource, config: ModelConfig) -> None:
         self._shape = config.num_layers, config.layer_input_size
         width = math.prod(self._shape)
-        self.embedding = source.embedding("embed_tokens_per_layer", config.vocab_size, width)
+        self.embedding = source.embedding("embed_tokens_per_layer", config.layer_input_vocab, width)
         self.projection = source.linear({"per_layer_model_projection": width}, config.hidden_size)
         weight = read_weight(source, "per_layer_projection_norm", config, config.layer_input_size)
         self.norm = make_norm(weight, config)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from ctypes import addressof
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -21,20 +20,15 @@ import torch
 
 from runtime.common.units import counted
 from runtime.devices.native import structures
-from runtime.devices.native.structures import LANES, MOST_ROWS, OF_BYTES, Layer, Rows, Step
-from runtime.nn.layers.attention import first_visible
+from runtime.devices.native.structures import MOST_ROWS, OF_BYTES, Layer
 from runtime.nn.layers.mlp import GatedMlp
-from runtime.nn.layers.norm import NoNorm, RMSNorm
-from runtime.nn.layers.query_key_norm import HeadNorm
-from runtime.nn.layers.self_attention import SelfAttention
+from runtime.nn.layers.native_mixers import describe_norm, native_mixer, rows_of, step_of
+from runtime.nn.layers.norm import NoNorm
 from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 from runtime.nn.matrices.native_product import DTYPES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from ctypes import Array
-
-    from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.devices.native.kernels import Kernels
@@ -71,6 +65,7 @@ class NativeLayer:
         index: of the layer.
         kernels: compute it.
         described: the layer, for them.
+        mixer: what it has of attention, or in the place of that.
 
     Raises:
         NotInKernels: the kernels do not have what the layer is made of.
@@ -86,56 +81,42 @@ class NativeLayer:
         *,
         deterministic: bool = False,
     ) -> None:
-        attention, mlp = _parts(layer, index, config, dtype)
-        qkv, gate_up = native_matrices(attention.qkv), native_matrices(mlp.gate_up)
-        output, down = native_matrix(attention.output), native_matrix(mlp.down)
-        self._matrices = [*qkv, output, *gate_up, down]  # the description refers to what these keep
+        mlp = _mlp(layer, config, dtype)
+        self.mixer = native_mixer(layer, config, index)
+        given, gate_up = native_matrices(self.mixer.input), native_matrices(mlp.gate_up)
+        output, down = native_matrix(self.mixer.output), native_matrix(mlp.down)
+        self._matrices = [*given, output, *gate_up, down]  # the description refers to what these keep
         self._block = _block(*self._matrices)
         if self._block is not None and self._block not in kernels.targets:
             raise NotInKernels("blocks of another size")
         if config.intermediate_size % gate_up[0].piece:
             raise NotInKernels("an inner width that is not in whole pieces")
         self._layer = layer
-        of_bytes = all(matrix.described.kind in OF_BYTES for matrix in self._matrices)
-        self._takes_all = deterministic or (of_bytes and dtype == torch.float32)
-        self._most_keys = MOST_KEYS if of_bytes else 0
-        self.index, rope = index, config.ropes[index]
-        self._rope = attention.rope
-        self._window = config.window[index]
+        self._of_bytes = all(matrix.described.kind in OF_BYTES for matrix in self._matrices)
+        self._takes_all = deterministic or (self._of_bytes and dtype == torch.float32)
+        self.index = index
         self.kernels = kernels
         self.described = Layer(
             hidden=config.hidden_size,
-            heads=config.num_heads,
-            kv_heads=config.num_kv_heads,
-            dim=config.head_dim,
             inner=config.intermediate_size,
             is_bfloat16=dtype == torch.bfloat16,
-            window=self._window or 0,
             is_gelu=config.activation == "gelu_tanh",
-            rotary=0 if rope is None else rope.rotary_dim,
-            norms_rotated=config.qk_norm_rotated,
-            before_attention=_norm(layer.before_attention),
+            before_attention=describe_norm(layer.before_attention),
             after_attention=_norm_or_none(layer.after_attention),
-            before_mlp=_norm(layer.before_mlp),
+            before_mlp=describe_norm(layer.before_mlp),
             after_mlp=_norm_or_none(layer.after_mlp),
-            attention_scale=config.scales.attention,
             residual_scale=config.scales.residual,
-            qkv=qkv[0].described,
+            input=given[0].described,
             output=output.described,
             gate_up=gate_up[0].described,
             down=down.described,
+            **self.mixer.fields,
         )
-        if isinstance(attention.query_key_norm, HeadNorm):
-            self.described.head = _norm(attention.query_key_norm.joint)
 
     @property
     def target(self) -> int:
         """The number of the kernels' target that computes it."""
         return self.kernels.target(self._block)
-
-    def is_alike(self, other: NativeLayer) -> bool:
-        """Return whether another layer of the model sees as far, and rotates alike."""
-        return (self._window, self._rope) == (other._window, other._rope)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
@@ -147,8 +128,7 @@ class NativeLayer:
 
     def _takes(self, segment: Segment) -> bool:
         """Return whether the kernels are to compute a segment."""
-        keys = segment.end - first_visible(segment, self._window)
-        return segment.end - segment.start <= MOST_ROWS or keys <= self._most_keys
+        return segment.end - segment.start <= MOST_ROWS or (self._of_bytes and self.mixer.keys(segment) <= MOST_KEYS)
 
     def _run_in_pieces(self, batch: LayerRows, kv: KVCache) -> None:
         rows = batch.hidden.shape[0]
@@ -159,48 +139,11 @@ class NativeLayer:
             self._run(batch.piece(range(first, min(rows, first + MOST_ROWS))), kv)
 
     def _run(self, batch: LayerRows, kv: KVCache) -> None:
-        rows, copied = self._rows(batch, kv)
-        self.kernels.run_layer(self.described, self.step(batch, rows), self._block)
-        for segment, parts in copied:  # of a ring that ends among the positions that were read
-            written = torch.stack([part[:, segment.start - segment.end :] for part in parts])
-            kv.write(self.index, segment.slot, segment.start, written, segment.origin)
-
-    def _rows(self, batch: LayerRows, kv: KVCache) -> tuple[Array[Rows], list[tuple[Segment, Sequence[Tensor]]]]:
-        """Return the rows of all segments, and the KV of those that do not have it in one piece, as copies."""
-        rows = (Rows * len(batch.segments))()
-        copied: list[tuple[Segment, Sequence[Tensor]]] = []
-        for own, segment, places in zip(rows, batch.segments, batch.ranges, strict=True):
-            first = first_visible(segment, self._window)
-            own.first_row, own.rows, own.length = places.start, len(places), segment.end - first
-            if kv.is_whole(self.index, first, segment.end):
-                own.keys, own.values, own.head_stride = kv.addresses(self.index, segment.slot, first, segment.origin)
-            else:
-                keys, values = kv.read(self.index, segment.slot, first, segment.end, segment.origin)
-                copied.append((segment, (keys, values)))
-                own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
-        return rows, copied
-
-    def rows_in_place(self, batch: LayerRows, kv: KVCache) -> Array[Rows] | None:
-        """Return the rows of all segments; None where a segment's KV is not in one piece."""
-        visible = [(first_visible(segment, self._window), segment.end) for segment in batch.segments]
-        if not all(kv.is_whole(self.index, first, end) for first, end in visible):
-            return None
-        return self._rows(batch, kv)[0]
-
-    def step(self, batch: LayerRows, rows: Array[Rows]) -> Step:
-        """Describe a step of these rows, which are to be kept as long as it is used."""
-        hidden = batch.hidden
-        cos, sin = (None, None) if self._rope is None else batch.rotations[self._rope]
-        return Step(
-            rows=hidden.shape[0],
-            segments=len(rows),
-            threads=torch.get_num_threads(),
-            hidden=hidden.data_ptr(),
-            cos=None if cos is None else cos.data_ptr(),
-            sin=None if sin is None else sin.data_ptr(),
-            query_scale=None if batch.query_scale is None else batch.query_scale.data_ptr(),
-            segment=addressof(rows),
-        )
+        rows = rows_of(batch)
+        left = self.mixer.fill(rows, batch, kv)
+        self.kernels.run_layer(self.described, step_of(batch, rows, self.mixer.rope), self._block)
+        for do in left:
+            do()
 
 
 def in_parts(taken: Sequence[bool]) -> list[tuple[slice, bool]]:
@@ -256,25 +199,17 @@ def with_native_layers(
     return chosen
 
 
-def _parts(layer: DecoderLayer, index: int, config: ModelConfig, dtype: torch.dtype) -> tuple[SelfAttention, GatedMlp]:
-    """Return attention and MLP of a layer that has nothing which the kernels do not.  Raises NotInKernels."""
-    attention, mlp, norms, rope = layer.attention, layer.mlp, config.norms, config.ropes[index]
-    if not isinstance(attention, SelfAttention) or not isinstance(mlp, GatedMlp):
-        raise NotInKernels("latent attention, recurrence, or experts")
-    if config.layer_shapes or config.layer_scalars or config.qk_norm == "with_values":
-        raise NotInKernels("layers of other sizes each, scaled layers, or norms of values")
-    if norms.parallel:
+def _mlp(layer: DecoderLayer, config: ModelConfig, dtype: torch.dtype) -> GatedMlp:
+    """Return the MLP of a layer that has nothing beside attention which the kernels do not.  Raises NotInKernels."""
+    if not isinstance(layer.mlp, GatedMlp):
+        raise NotInKernels("experts")
+    if config.layer_shapes or config.layer_scalars:
+        raise NotInKernels("layers of other sizes each, or scaled layers")
+    if config.norms.parallel:
         raise NotInKernels("attention and MLP side by side")
-    if not isinstance(attention.query_key_norm, HeadNorm | None):
-        raise NotInKernels("a norm of all heads together")
-    if config.sinks or config.output_gate or config.scales.attention_softcap is not None:
-        raise NotInKernels("gates, sinks, or capped scores")
-    rotated = 0 if rope is None else rope.rotary_dim
-    if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
-        raise NotInKernels("heads of another size, or of which another part is rotated")
     if config.activation not in ACTIVATIONS or dtype not in DTYPES:
         raise NotInKernels("another activation or dtype")
-    return attention, mlp
+    return layer.mlp
 
 
 def _block(*matrices: NativeMatrix) -> int | None:
@@ -285,13 +220,6 @@ def _block(*matrices: NativeMatrix) -> int | None:
     return blocks.pop() if blocks else None
 
 
-def _norm(norm: Norm) -> structures.Norm:
-    """Describe a norm.  Raises NotInKernels for another kind."""
-    if not isinstance(norm, RMSNorm):
-        raise NotInKernels("another norm")
-    return structures.Norm(weight=norm.scaled.data_ptr(), least=norm.least)
-
-
 def _norm_or_none(norm: Norm) -> structures.Norm:
-    """Likewise of a norm that may be none."""
-    return structures.Norm() if isinstance(norm, NoNorm) else _norm(norm)
+    """Describe a norm that may be none.  Raises NotInKernels for another kind."""
+    return structures.Norm() if isinstance(norm, NoNorm) else describe_norm(norm)

@@ -214,7 +214,7 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
         num_hidden_layers=6,
         layer_types=["sliding_attention", "full_attention"] * 3,
         hidden_size_per_layer_input=8,
-        vocab_size_per_layer_input=VOCAB_SIZE,
+        vocab_size_per_layer_input=VOCAB_SIZE + 4,
         num_kv_shared_layers=3,
         use_double_wide_mlp=True,
     ),

@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from transformers import (
+    GraniteMoeHybridConfig,
+    GraniteMoeHybridForCausalLM,
     Lfm2Config,
     Lfm2ForCausalLM,
     Lfm2MoeConfig,
@@ -61,6 +63,22 @@ _qwen3_5_moe = partial(
     **_EXPERTS,
 )
 
+_granite_hybrid = partial(
+    write_checkpoint,
+    model_class=GraniteMoeHybridForCausalLM,
+    config_class=GraniteMoeHybridConfig,
+    embedding=0.1,
+    embedding_multiplier=3.0,
+    residual_multiplier=0.5,
+    attention_multiplier=0.2,
+    logits_scaling=2.0,
+    shared_intermediate_size=96,
+    layer_types=["linear_attention", "full_attention", "linear_attention"],
+    mamba_n_heads=8,
+    mamba_n_groups=2,
+    mamba_d_state=24,
+)
+
 
 def _with_images(config_class: type[Any], text_class: type[Any], **settings: Any) -> Any:  # noqa: ANN401
     """A model that reads images, too, of which cede serves the text part."""
@@ -84,6 +102,12 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
         num_experts_per_tok=2,
         moe_intermediate_size=32,
         routed_scaling_factor=1.5,
+    ),
+    "granite-hybrid": partial(
+        _granite_hybrid, seed=57, num_local_experts=0, num_experts_per_tok=0, position_embedding_type="rope"
+    ),
+    "granite-hybrid-moe": partial(
+        _granite_hybrid, seed=58, num_local_experts=5, mamba_proj_bias=True, attention_bias=True, mamba_n_groups=1
     ),
     "qwen3-next": partial(_qwen3_next, seed=52, mlp_only_layers=[1], attention_bias=True),
     "qwen3.5": partial(_qwen3_5, seed=53, linear_conv_kernel_dim=3, embedding=0.1, tie_word_embeddings=True),

@@ -51,6 +51,7 @@ _UNCHANGED = (
         "qwen3.5",
         "qwen3.5-moe",
     ),
+    *("gemma4", "gemma4-shared-values", "gemma4-experts", "gemma4-layer-inputs"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -109,6 +110,7 @@ _CONVERSIONS = {
     "Ernie4_5ForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5),
     "SeedOssForCausalLM": _Conversion(MODEL_ARCH.SEED_OSS),
     "GlmForCausalLM": _Conversion(MODEL_ARCH.CHATGLM, joined=True),
+    "Gemma4ForCausalLM": _Conversion(MODEL_ARCH.GEMMA4),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
     "Glm4MoeForCausalLM": _Conversion(MODEL_ARCH.GLM4_MOE),
     "GraniteMoeForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
@@ -137,6 +139,7 @@ def write_gguf(
         vocabulary: whether to write tokens and their types, which is enough to tell end tokens, and no more.
     """
     config = AutoConfig.from_pretrained(folder)
+    config.allow_global_per_layer_attribute_access = True  # of Gemma 4, whose layers have heads of two sizes
     conversion = _CONVERSIONS[config.architectures[0]]
     writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[conversion.arch])
     writer.add_type("model")
@@ -181,8 +184,11 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
-    writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
+    if config.model_type == "gemma4_text":
+        _add_gemma4(writer, config)
+        return
+    writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count_kv(config.num_key_value_heads)
     if config.model_type.startswith("lfm2"):
         _add_lfm2(writer, config)
@@ -247,6 +253,29 @@ def _add_linear(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_rope_dimension_sections([11, 11, 10, 0])
 
 
+def _add_gemma4(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    """Write what `Gemma4Model` of llama.cpp's conversion does."""
+    layers = [config.per_layer_config[layer] for layer in range(config.num_hidden_layers)]
+    full = layers[config.layer_types.index("full_attention")]
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    writer.add_shared_kv_layers(config.num_kv_shared_layers)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
+    writer.add_key_length(full.head_dim)
+    writer.add_value_length(full.head_dim)
+    writer.add_key_length_swa(config.head_dim)
+    writer.add_value_length_swa(config.head_dim)
+    writer.add_rope_dimension_count_swa(config.head_dim)
+    if config.enable_moe_block:
+        writer.add_expert_count(config.num_experts)
+        writer.add_expert_used_count(config.top_k_experts)
+        writer.add_expert_feed_forward_length(config.moe_intermediate_size)
+    own = config.num_hidden_layers - config.num_kv_shared_layers
+    widths = [config.intermediate_size * (1 if layer < own else 2) for layer in range(config.num_hidden_layers)]
+    writer.add_feed_forward_length(widths if config.use_double_wide_mlp else config.intermediate_size)
+    writer.add_head_count_kv([layer.num_key_value_heads for layer in layers])
+
+
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     """Write what `DeepseekV2Model` of llama.cpp's conversion does; `_add_sizes` has written the number of heads."""
     if config.q_lora_rank is not None:
@@ -292,8 +321,11 @@ def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
     latent_dim = getattr(config, "qk_rope_head_dim", None)
     head_dim = latent_dim or getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    part = rope.get("partial_rotary_factor") or 1
+    if rope["rope_type"] == "proportional":  # of heads of another size, of which all turns by the factors of a tensor
+        head_dim, part = config.per_layer_config["full_attention"].head_dim, 1
     writer.add_rope_freq_base(rope["rope_theta"] * rope.get("alpha", 1.0) ** (head_dim / (head_dim - 2)))
-    writer.add_rope_dimension_count(int(head_dim * (rope.get("partial_rotary_factor") or 1)))
+    writer.add_rope_dimension_count(int(head_dim * part))
     if rope["rope_type"] == "longrope":
         stretch = config.max_position_embeddings / config.original_max_position_embeddings
         temperature = math.sqrt(1 + math.log(stretch) / math.log(config.original_max_position_embeddings))
@@ -337,9 +369,13 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
         gguf.get_tensor_name_map(arch, config.num_hidden_layers)
         for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
     )
-    stored = canonical_experts(read_shards(folder), config.architectures[0])
+    is_gemma4 = conversion.arch == MODEL_ARCH.GEMMA4  # which has stacks of experts, and other names, in its own files
+    stored = read_shards(folder) if is_gemma4 else canonical_experts(read_shards(folder), config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
-    tensors = {name.replace("correction_bias", "correction.bias"): one.squeeze() for name, one in tensors.items()}
+    tensors = {
+        name.replace("correction_bias", "correction.bias"): one.squeeze() if one.dim() > 1 else one
+        for name, one in tensors.items()
+    }
     if (rewrite := _REWRITES.get(conversion.arch)) is not None:
         tensors = rewrite(tensors, config)
     if conversion.joined:
@@ -352,12 +388,22 @@ def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[t
         if name.endswith("norm.weight") and not name.endswith("linear_attn.norm.weight"):
             tensor = tensor + conversion.added_to_norms
         suffixes = (".weight", ".bias")
+        name, end = _gemma4_name(name) if is_gemma4 else (name, "")
         renamed = names.get_name(name, try_suffixes=suffixes) or modules.get_name(name, try_suffixes=suffixes)
         assert renamed is not None, name
-        yield f"{renamed}.weight" if name.endswith("sinks") else renamed, tensor
+        yield f"{renamed}.weight" if name.endswith("sinks") else renamed + end, tensor
+    yield from _factors(config)
+
+
+def _factors(config: Any) -> Iterator[tuple[str, Tensor]]:  # noqa: ANN401
+    """Yield the tensors that say how fast pairs turn."""
     for kind in ("long", "short"):
         if (factors := _rope(config).get(f"{kind}_factor")) is not None:
             yield f"rope_factors_{kind}.weight", torch.tensor(factors)
+    if _rope(config)["rope_type"] == "proportional":
+        dim = config.per_layer_config["full_attention"].head_dim
+        pairs = int(dim * _rope(config)["partial_rotary_factor"] / 2)
+        yield "rope_freqs.weight", torch.tensor([1.0] * pairs + [1e30] * (dim // 2 - pairs))
     if _rope(config)["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
 
@@ -373,6 +419,15 @@ def _split_shared(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:
         else:
             split[name.replace("shared_mlp.output_linear", "mlp.shared_experts.down_proj")] = tensor
     return split
+
+
+def _gemma4_name(name: str) -> tuple[str, str]:
+    """Return what Gemma 4 calls a tensor without an end that llama.cpp calls otherwise, and that."""
+    ends = {"router.scale": ("router.proj", ".scale"), "router.per_expert_scale": ("experts.down_proj", ".scale")}
+    for end, (module, own) in ends.items():
+        if name.endswith(end):
+            return name.removesuffix(end) + module, own
+    return name, "" if name.endswith(".weight") else ".weight"
 
 
 def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401

@@ -11,11 +11,13 @@ from runtime.checkpoint.config import parse_config
 from runtime.devices.native.structures import MOST_ROWS
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
+from runtime.kv.states import StateBuffers
 from runtime.nn.matrices.linear import Linear, PlainMatrix, WeightFormats
 from runtime.nn.model import Transformer
 from runtime.nn.source import RandomSource
 from runtime.nn.weights import build_weights
 from runtime.step.step import Segment
+from tests.models.step_driver import with_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,6 +115,18 @@ SMOLLM3 = LLAMA | {  # each second layer rotates nothing
     "no_rope_layers": [1, 0],
     "pad_token_id": 0,
 }
+LFM2 = LLAMA | {  # a convolution in the place of attention in every second layer, and in all of them biases
+    "architectures": ["Lfm2ForCausalLM"],
+    "model_type": "lfm2",
+    "head_dim": None,
+    "hidden_act": None,
+    "rms_norm_eps": None,
+    "tie_word_embeddings": None,
+    "norm_eps": 1e-5,
+    "block_auto_adjust_ff_dim": False,
+    "conv_bias": True,
+    "layer_types": ["conv", "full_attention"],
+}
 FEW = (1, 2, 3, 4, 5, 7, 8, 9, MOST_ROWS - 1, MOST_ROWS)  # rows, of all remainders of what is computed at a time
 CONTEXT, SLOTS = 256, MOST_ROWS
 SLACK = MOST_ROWS  # positions of a ring beyond its window, and so the most rows of a step
@@ -171,6 +185,11 @@ def kv_of(config: ModelConfig, dtype: torch.dtype) -> KVCache:
     return KVCache(config, slots=SLOTS, context=CONTEXT, device=CPU, dtype=dtype, rings=rings)
 
 
+def buffers_of(config: ModelConfig, dtype: torch.dtype) -> StateBuffers | None:
+    """Buffers for all states that `with_states` names; None for a model that has none."""
+    return StateBuffers(config, count=SLOTS * (CONTEXT + 1), device=CPU, dtype=dtype) if config.is_hybrid else None
+
+
 def both(
     settings: dict[str, Any],
     dtype: torch.dtype,
@@ -184,14 +203,21 @@ def both(
     config = parse_config({name: value for name, value in settings.items() if value is not None})
     weights = build_weights(source(CPU, dtype, 1, formats), config)
     return (
-        Transformer(config, weights, kv_of(config, dtype)),
-        Transformer(config, weights, kv_of(config, dtype), kernels=kernels, deterministic=deterministic),
+        Transformer(config, weights, kv_of(config, dtype), buffers=buffers_of(config, dtype)),
+        Transformer(
+            config,
+            weights,
+            kv_of(config, dtype),
+            kernels=kernels,
+            deterministic=deterministic,
+            buffers=buffers_of(config, dtype),
+        ),
     )
 
 
 def run(model: Transformer, segments: Sequence[Segment], *, together: bool = True) -> Batch:
     """Run all layers, several in one call where the model can, or each by itself."""
-    batch, index = model.begin(segments), 0
+    batch, index = model.begin(with_states(model, segments)), 0
     while index < model.num_layers:
         ran = len(model.run_layers(batch, index)) if together else 0
         if not ran:

@@ -160,13 +160,6 @@ MUTANTS = (
         SCENARIOS,
     ),
     Mutant(
-        "a burst that goes on keeps a state that it writes over",
-        SETTLEMENT,
-        "            committed = self._commit(planned, result, goes_on=following is not None)\n",
-        "            committed = self._commit(planned, result, goes_on=False)\n",
-        SCENARIOS,
-    ),
-    Mutant(
         "what came before a fault in a burst is lost, and its state written over",
         BURST,
         "            if not self._results:\n                raise\n",

@@ -45,6 +45,7 @@ STEP_FAMILIES = (
     "gemma4-experts",
     "gemma4-layer-inputs",
     "qwen3.5",
+    "granite-hybrid",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}

@@ -21,6 +21,7 @@ class Description:
         quantisation: as the name of a GGUF file says; otherwise the form that most of its weights are in, by bytes.
         context: tokens that it was made for.
         fits: whether this machine can serve it with four slots: `yes`, how, or `no`.
+        states: buffers for the states of recurrent layers, with four slots; None where no layer is.
         problem: why it cannot be served; None where nothing is known to be the matter.
     """
 
@@ -28,6 +29,7 @@ class Description:
     quantisation: str | None = None
     context: int | None = None
     fits: str | None = None
+    states: str | None = None
     problem: str | None = None
 
 
@@ -43,7 +45,8 @@ def describe(model: HeldModel) -> Description:
     try:
         checkpoint = open_checkpoint(model.path)
         config = checkpoint.config
-        fits = what_fits(fits_of(LoadOptions(model.path), config, checkpoint.tensors()))
+        fits = fits_of(LoadOptions(model.path), config, checkpoint.tensors())
+        memory = fits[0].takes.states
         forms: Counter[str] = Counter()
         for tensor in checkpoint.tensors().values():
             forms[tensor.form] += tensor.num_bytes
@@ -53,4 +56,5 @@ def describe(model: HeldModel) -> Description:
         return Description(problem=f"it cannot be read: {type(error).__name__}: {error}")
     mixture = quantisation_of(model.path.name) if model.path.suffix == SUFFIX else None
     most = next((form for form, _ in forms.most_common(1)), None)
-    return Description(config.architecture, mixture or most, config.context_length, fits)
+    states = str(memory) if memory.buffers else None
+    return Description(config.architecture, mixture or most, config.context_length, what_fits(fits), states)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Record = dict[str, "str | int | None"]
 
-_HERE = ("name", "size", "family", "quantisation", "context", "fits", "place")
+_HERE = ("name", "size", "family", "quantisation", "context", "fits", "states", "place")
 _KNOWN = ("name", "size", "licence", "source", "summary")
 
 
@@ -77,6 +77,7 @@ def _here(models_dir: Path | None) -> list[Record]:
                 "quantisation": described.quantisation,
                 "context": described.context,
                 "fits": described.fits,
+                "states": described.states,
                 "place": held.location.value,
                 "path": str(held.path),
                 "problem": described.problem,

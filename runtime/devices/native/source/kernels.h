@@ -3,6 +3,7 @@
 
 #include "products.h"
 #include "attention.h"
+#include "convolution.h"
 #include "int4.h"
 #include "rows.h"
 #include "int8.h"

@@ -14,7 +14,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 17; }
+extern "C" int cede_interface() { return 18; }
 
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1
@@ -110,7 +110,7 @@ extern "C" int cede_run_layers(void* context, const cede::Stack* stack, int firs
     const auto began = std::chrono::steady_clock::now();
     cede::Step own = *step;
     for (int i = first; i < stack->layers; ++i) {
-        own.kv_shift = stack->kv_shift[i];
+        own.shift = stack->shift[i];
         cede_run_layer(context, stack->target[i], stack->layer[i], &own);
         const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - began;
         ended[i - first] = passed.count();

@@ -4,17 +4,78 @@
 
 constexpr int RANGES_OF_THREAD = 4;  // of a layer's product: so many that nobody waits long for another thread's last
 
+// Attend from all rows, behind their keys and values, which are written.
+template <class T>
+void attend_all(Context& context, const Layer& layer, const Step& step) {
+    const int dim = layer.dim, heads = layer.heads, kv_heads = layer.kv_heads;
+    const int group = heads / kv_heads, all_heads = (heads + 2 * kv_heads) * dim, query = heads * dim;
+    size_t longest = 0;
+    for (int i = 0; i < step.segments; ++i)
+        if (static_cast<size_t>(step.segment[i].length) > longest) longest = step.segment[i].length;
+    longest = (longest + LANES - 1) / LANES * LANES;
+    context.scores.resize(longest * step.segments * kv_heads * MOST_QUERIES);
+    context.workers.run(step.segments * kv_heads, [&](int piece) {
+        const Segment& segment = step.segment[piece / kv_heads];
+        const int kv_head = piece % kv_heads;
+        const auto of_layer = [&](void* first) {
+            return reinterpret_cast<T*>(static_cast<char*>(first) + step.shift) + segment.head_stride * kv_head;
+        };
+        T *keys = of_layer(segment.keys), *values = of_layer(segment.values);
+        for (int i = 0; i < segment.rows; ++i) {
+            const size_t row = segment.first_row + i, position = segment.length - segment.rows + i;
+            float* own = context.projected.data() + row * all_heads;
+            const T* cos = static_cast<const T*>(step.cos) + row * layer.rotary;
+            const T* sin = static_cast<const T*>(step.sin) + row * layer.rotary;
+            const auto prepare = [&](int head) {
+                float* numbers = own + static_cast<size_t>(head) * dim;
+                const auto norm = [&] {
+                    normalise(numbers, layer.head.weight + static_cast<size_t>(head) * dim, layer.head.least, dim, numbers);
+                    for (int d = 0; d < dim; d += LANES) store(numbers + d, rounded<T>(load(numbers + d)));
+                };
+                if (layer.head.weight && !layer.norms_rotated) norm();
+                rotate(numbers, cos, sin, layer.rotary);
+                if (layer.head.weight && layer.norms_rotated) norm();
+            };
+            for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+                prepare(head);
+                float* numbers = own + static_cast<size_t>(head) * dim;
+                for (int d = 0; step.query_scale && d < dim; d += LANES)
+                    store(numbers + d, rounded<T>(times(load(numbers + d), splat(step.query_scale[row]))));
+            }
+            prepare(heads + kv_head);
+            for (int d = 0; d < dim; d += LANES) {
+                store(keys + position * dim + d, load(own + static_cast<size_t>(heads + kv_head) * dim + d));
+                store(values + position * dim + d, load(own + static_cast<size_t>(heads + kv_heads + kv_head) * dim + d));
+            }
+        }
+        in_turns<MOST_QUERIES>(segment.rows * group, [&](auto count, int place) {
+            Query queries[count()];
+            for (int i = 0; i < count(); ++i) {
+                const int own = (place + i) / group, head = kv_head * group + (place + i) % group;
+                const size_t row = segment.first_row + own;
+                const int end = segment.length - segment.rows + own + 1;
+                queries[i] = {context.projected.data() + row * all_heads + static_cast<size_t>(head) * dim,
+                              layer.window && end > layer.window ? end - layer.window : 0, end,
+                              context.scores.data() + longest * (static_cast<size_t>(piece) * MOST_QUERIES + i),
+                              context.mixed.data() + row * query + static_cast<size_t>(head) * dim};
+            }
+            attend<count()>(queries, keys, values, dim, layer.attention_scale);
+        });
+    });
+}
+
 template <class T>
 void run(Context& context, const Layer& layer, const Step& step) {
-    const int rows = step.rows, hidden = layer.hidden, dim = layer.dim, heads = layer.heads, kv_heads = layer.kv_heads;
-    const int group = heads / kv_heads, all_heads = (heads + 2 * kv_heads) * dim, query = heads * dim;
+    const int rows = step.rows, hidden = layer.hidden;
+    size_t projected = 0;
+    for (const Matrix* part = &layer.input; part; part = part->next) projected += part->out;
     T* states = static_cast<T*>(step.hidden);
     context.workers.use(step.threads);
     const int most_ranges = RANGES_OF_THREAD * step.threads;
     context.normed.resize(static_cast<size_t>(rows) * hidden);
-    context.attended.resize(static_cast<size_t>(rows) * query);
+    context.projected.resize(rows * projected);
+    context.mixed.resize(static_cast<size_t>(rows) * layer.output.in);
     context.activated.resize(static_cast<size_t>(rows) * layer.inner);
-    context.qkv.resize(static_cast<size_t>(rows) * all_heads);
     float* normed = context.normed.data();
 
     const auto norm_row = [&](const auto* from, const Norm& norm, float* to) {
@@ -63,64 +124,16 @@ void run(Context& context, const Layer& layer, const Step& step) {
     };
 
     norm_rows(layer.before_attention);
-    multiply_all(normed, layer.qkv, [&](int r, int output, Vector y) {
-        store(context.qkv.data() + static_cast<size_t>(r) * all_heads + output, y);
+    multiply_all(normed, layer.input, [&](int r, int output, Vector y) {
+        store(context.projected.data() + r * projected + output, y);
     });
-
-    size_t longest = 0;
-    for (int i = 0; i < step.segments; ++i)
-        if (static_cast<size_t>(step.segment[i].length) > longest) longest = step.segment[i].length;
-    longest = (longest + LANES - 1) / LANES * LANES;
-    context.scores.resize(longest * step.segments * kv_heads * MOST_QUERIES);
-    context.workers.run(step.segments * kv_heads, [&](int piece) {
-        const Segment& segment = step.segment[piece / kv_heads];
-        const int kv_head = piece % kv_heads;
-        const auto of_layer = [&](void* first) {
-            return reinterpret_cast<T*>(static_cast<char*>(first) + step.kv_shift) + segment.head_stride * kv_head;
-        };
-        T *keys = of_layer(segment.keys), *values = of_layer(segment.values);
-        for (int i = 0; i < segment.rows; ++i) {
-            const size_t row = segment.first_row + i, position = segment.length - segment.rows + i;
-            float* own = context.qkv.data() + row * all_heads;
-            const T* cos = static_cast<const T*>(step.cos) + row * layer.rotary;
-            const T* sin = static_cast<const T*>(step.sin) + row * layer.rotary;
-            const auto prepare = [&](int head) {
-                float* numbers = own + static_cast<size_t>(head) * dim;
-                const auto norm = [&] {
-                    normalise(numbers, layer.head.weight + static_cast<size_t>(head) * dim, layer.head.least, dim, numbers);
-                    for (int d = 0; d < dim; d += LANES) store(numbers + d, rounded<T>(load(numbers + d)));
-                };
-                if (layer.head.weight && !layer.norms_rotated) norm();
-                rotate(numbers, cos, sin, layer.rotary);
-                if (layer.head.weight && layer.norms_rotated) norm();
-            };
-            for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-                prepare(head);
-                float* numbers = own + static_cast<size_t>(head) * dim;
-                for (int d = 0; step.query_scale && d < dim; d += LANES)
-                    store(numbers + d, rounded<T>(times(load(numbers + d), splat(step.query_scale[row]))));
-            }
-            prepare(heads + kv_head);
-            for (int d = 0; d < dim; d += LANES) {
-                store(keys + position * dim + d, load(own + static_cast<size_t>(heads + kv_head) * dim + d));
-                store(values + position * dim + d, load(own + static_cast<size_t>(heads + kv_heads + kv_head) * dim + d));
-            }
-        }
-        in_turns<MOST_QUERIES>(segment.rows * group, [&](auto count, int place) {
-            Query queries[count()];
-            for (int i = 0; i < count(); ++i) {
-                const int own = (place + i) / group, head = kv_head * group + (place + i) % group;
-                const size_t row = segment.first_row + own;
-                const int end = segment.length - segment.rows + own + 1;
-                queries[i] = {context.qkv.data() + row * all_heads + static_cast<size_t>(head) * dim,
-                              layer.window && end > layer.window ? end - layer.window : 0, end,
-                              context.scores.data() + longest * (static_cast<size_t>(piece) * MOST_QUERIES + i),
-                              context.attended.data() + row * query + static_cast<size_t>(head) * dim};
-            }
-            attend<count()>(queries, keys, values, dim, layer.attention_scale);
+    if (layer.convolution.channels)
+        context.workers.run(step.segments, [&](int i) {
+            convolve<T>(layer.convolution, step.segment[i], step.shift, context.projected.data(), context.mixed.data());
         });
-    });
-    add_product(context.attended.data(), layer.output, layer.after_attention);
+    else
+        attend_all<T>(context, layer, step);
+    add_product(context.mixed.data(), layer.output, layer.after_attention);
 
     norm_rows(layer.before_mlp);
     float* activated = context.activated.data();

@@ -62,6 +62,13 @@ struct Norm {
     float least;          // see `normalise`
 };
 
+// A gated convolution over a few rows.
+struct Convolution {
+    const float* taps;  // `[width, channels]`, of a row itself the last
+    const float* bias;  // `[channels]`; null for none
+    int32_t width, channels;
+};
+
 struct Layer {
     int32_t hidden, heads, kv_heads, dim, inner, is_bfloat16;
     int32_t window;   // how many positions a row sees, itself included; 0 for all before it
@@ -71,7 +78,15 @@ struct Layer {
     Norm before_attention, after_attention, before_mlp, after_mlp;
     Norm head;  // `[heads + kv_heads, dim]`
     float attention_scale, residual_scale;
-    Matrix qkv, output, gate_up, down;
+    Convolution convolution;  // in the place of attention; of no channels for that
+    Matrix input;  // of queries, keys and values; of a convolution, see `convolve`
+    Matrix output, gate_up, down;
+};
+
+// A state that is wanted: where that behind so many rows of a sequence goes.
+struct State {
+    int32_t rows;
+    void* place;
 };
 
 // The rows of one sequence.
@@ -80,6 +95,9 @@ struct Segment {
     void *keys, *values;  // of the first KV head, `[length, dim]`; the last `rows` of them are to be written
     int64_t head_stride;  // from one KV head to the next, in numbers
     int32_t length;       // the new rows included
+    int32_t wanted;       // how many `states` there are
+    void* state;          // before the rows
+    const State* states;
 };
 
 struct Step {
@@ -88,15 +106,15 @@ struct Step {
     const void *cos, *sin;     // `[rows, rotary]`
     const float* query_scale;  // `[rows]`, of rotated queries; null for 1
     const Segment* segment;
-    int64_t kv_shift;  // bytes from the segments' keys and values to those of the layer
+    int64_t shift;  // bytes from the segments' keys and values, or states, to those of the layer
 };
 
-// Layers that follow one another and have their KV in places that differ by the same bytes for all segments.
+// Layers that follow one another, with KV or states in places that differ by the same bytes for all segments.
 struct Stack {
     int32_t layers;
     const int32_t* target;  // of each, its number
     const Layer* const* layer;
-    const int64_t* kv_shift;
+    const int64_t* shift;
 };
 
 // Numbers that another thread sets to what is not 0 when a step is to stop at the end of a layer.
@@ -140,7 +158,7 @@ struct Context {
     Workers workers;
     bool in_order = reads_best_in_order();
     bool has_tiles = false;  // whether the target of the call multiplies them
-    std::vector<float> normed, qkv, scores, attended, activated;  // rounded as the model's rows are
+    std::vector<float> normed, projected, scores, mixed, activated;  // rounded as the model's rows are
     std::vector<float> product;                                   // likewise, before its norm
     std::vector<float> inputs, sums;                              // of a product
     std::vector<Bfloat16> narrow;                                 // likewise

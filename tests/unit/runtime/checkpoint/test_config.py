@@ -10,6 +10,7 @@ import pytest
 from transformers import AutoConfig
 
 from runtime.checkpoint.config import parse_config
+from runtime.checkpoint.families.layer_kinds import all_linear
 from runtime.checkpoint.families.table import FAMILIES as ARCHITECTURES
 from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.rope_config import RopeConfig
@@ -44,7 +45,9 @@ def _as(architecture: str, **settings: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 def _thetas(config: Any) -> set[float]:  # noqa: ANN401
-    """Of transformers' ropes, which are one for all layers, or one for each type of them."""
+    """Of transformers' ropes, which are one for all layers, or one for each type of them; or none rotates."""
+    if getattr(config, "position_embedding_type", "rope") != "rope":
+        return set()
     given = config.rope_parameters
     return {given["rope_theta"]} if "rope_theta" in given else {own["rope_theta"] for own in given.values()}
 
@@ -93,6 +96,8 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("qwen3-next", (None, None, None), (False, True, False)),
         ("exaone4", (16, None, 16), (True, False, True)),
         ("exaone4-full", (None, None, None), (True, True, True)),
+        ("granite-hybrid", (None, None, None), (False, True, False)),
+        ("granite-hybrid-moe", (None, None, None), (False, False, False)),
     ],
 )
 def test_windows_and_rotation_by_layer(
@@ -178,11 +183,14 @@ def test_llama3_scaling() -> None:
 
 def _bare(architecture: str) -> dict[str, Any]:
     """A config without any key that can be left out."""
-    needed = {key: LLAMA[key] for key in ("vocab_size", "hidden_size", "intermediate_size")}
+    needed = {key: LLAMA[key] for key in ("vocab_size", "intermediate_size")}
+    needed["hidden_size"] = 128  # heads of 4 numbers, of which a half can be rotated
     sizes = {"num_hidden_layers": 30, "num_attention_heads": 32, "max_position_embeddings": 128}
     sizes["first_k_dense_replace"] = sizes["num_hidden_layers"]  # of DeepSeek, whose other layers have experts
     family = ARCHITECTURES[architecture]
-    text = needed | sizes
+    text: dict[str, Any] = needed | sizes
+    if family.layer_types is all_linear:
+        text["layer_types"] = ["linear_attention", "full_attention"] * 15
     if family.text_config is not None:
         text = {family.text_config: text}
     return text | {"architectures": [architecture], "model_type": family.model_type}
@@ -208,8 +216,10 @@ def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_
     assert ours.eos_token_ids == tuple(end for end in ends if end is not None)
     if not (types := getattr(theirs, "layer_types", None)):
         types = ["sliding_attention" if getattr(theirs, "sliding_window", None) else "full_attention"] * 30
-    window = {"sliding_attention": getattr(theirs, "sliding_window", None), "full_attention": None}
-    assert list(ours.window) == [window[kind] for kind in types]
+    window = {"sliding_attention": getattr(theirs, "sliding_window", None)}
+    assert list(ours.window) == [window.get(kind) for kind in types]
+    recurrent = ("conv", "linear_attention")
+    assert [layer is not None for layer in ours.recurrent] == [kind in recurrent for kind in types]
     assert ours.dtype is None
 
 
@@ -276,9 +286,9 @@ def test_end_tokens_of_both_files_once_each() -> None:
             {
                 "architectures": ["Mistral3ForConditionalGeneration"],
                 "model_type": None,
-                "text_config": {"model_type": "mistral4"},
+                "text_config": {"model_type": "mistral9"},
             },
-            "text_config.model_type 'mistral4'",
+            "text_config.model_type 'mistral9'",
         ),
         ({"rope_parameters": {"rope_type": "longrope"}}, "short_factor None"),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1]}}, "long_factor"),

@@ -21,23 +21,27 @@ from runtime.errors import CheckpointError
 from tests.rows import every_row
 
 NAMES: dict[str, str] = {**MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES, **MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
+NAMES |= {name: MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES[name] for name in ("qwen3_5", "qwen3_5_moe")}  # as published
 
 # By transformers' `model_type`, a maker's on a line.
 SERVED = """
     cohere cohere2
     deepseek_v2 deepseek_v3
-    ernie4_5
+    ernie4_5 ernie4_5_moe
     exaone4
-    gemma gemma2 gemma3 gemma3_text
-    glm glm4
+    gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text
+    glm glm4 glm4_moe glm4_moe_lite
     gpt_oss
-    granite granitemoe
+    granite granitemoe granitemoehybrid granitemoeshared
     hunyuan_v1_dense
+    lfm2 lfm2_moe
     llama
-    ministral ministral3 mistral mistral3 mixtral
+    minimax_m2
+    ministral ministral3 mistral mistral3 mistral4 mixtral
     olmo2 olmo3 olmoe
     phi3
-    qwen2 qwen3 qwen3_moe
+    qwen2 qwen3 qwen3_moe qwen3_next
+    qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text
     seed_oss
     smollm3
 """.split()
@@ -45,15 +49,12 @@ SERVED = """
 HYBRIDS = """
     bamba
     falcon_h1
-    granitemoehybrid
     jamba
     kimi_linear
-    lfm2 lfm2_moe
     mamba2
     minimax
     nemotron_h
     olmo_hybrid
-    qwen3_5 qwen3_5_moe qwen3_next
     recurrent_gemma
     zamba2
 """.split()
@@ -64,18 +65,14 @@ OTHERS = """
     cohere2_moe
     deepseek_v32 deepseek_v4
     dots1
-    ernie4_5_moe
     falcon
-    gemma3n gemma4 gemma4_text
-    glm4_moe glm4_moe_lite glm_moe_dsa
+    gemma3n
+    glm_moe_dsa
     gpt2
-    granitemoeshared
     hunyuan_v1_moe
     laguna
     llama4 llama4_text
     mimo_v2_flash
-    minimax_m2
-    mistral4
     nemotron
     olmo
     phi phimoe
@@ -85,7 +82,11 @@ OTHERS = """
     starcoder2
 """.split()
 
-WITHOUT_DEFAULT = {"deepseek_v2": {"num_experts_per_tok": 6}}
+WITHOUT_DEFAULT: dict[str, dict[str, Any]] = {
+    "deepseek_v2": {"num_experts_per_tok": 6},
+    "glm4_moe": {"head_dim": 128},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"] * 16},
+}
 
 
 def _config(model_type: str) -> dict[str, Any]:
@@ -115,6 +116,6 @@ def test_every_family_is_among_them() -> None:
 
 
 def test_a_refusal_tells_what_is_near() -> None:
-    near = "unlike Qwen2ForCausalLM, Qwen3ForCausalLM, Qwen3MoeForCausalLM; the README"
+    near = "unlike Qwen2ForCausalLM, Qwen3ForCausalLM, .*; the README"
     with pytest.raises(CheckpointError, match=near):
-        parse_config({"architectures": ["Qwen3_5ForCausalLM"]})
+        parse_config({"architectures": ["Qwen2MoeForCausalLM"]})

@@ -14,12 +14,14 @@ import torch
 from runtime.checkpoint.folder.plain import PlainTensor
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
+from runtime.kv.states import state_bytes
 from runtime.loading import few_rows, footprint
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.footprint import DrafterMemory
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
+from runtime.loading.state_buffers import PER_SLOT, SNAPSHOTS
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.nn.matrices.quantization import Quantization
@@ -90,6 +92,21 @@ def test_capped_scores_take_memory(tmp_path: Path) -> None:
     beyond = [one.activations - takes[0].activations for one in takes]
     assert beyond == [0, beyond[1], 2 * beyond[1]]
     assert beyond[1] >= 2 * 128 * capped.num_heads * 100 * 4  # scores and weights of a tile, in float32
+
+
+def test_recurrent_layers_take_memory_for_rows_and_states(tmp_path: Path) -> None:
+    FAMILIES["granite-hybrid"](tmp_path)
+    config = open_checkpoint(tmp_path).config
+    options = LoadOptions(tmp_path)
+    attending = replace(config, recurrent=(None,) * 3)
+    without, takes = (
+        footprint.footprint(options, own, DrafterMemory(), CPU, torch.bfloat16) for own in (attending, config)
+    )
+    convolved = 128 + 2 * 2 * 24
+    assert takes.activations - without.activations == 512 * 16 * convolved * 4
+    states = options.slots * (PER_SLOT + SNAPSHOTS) * state_bytes(config, torch.bfloat16)
+    assert (without.states.nbytes, takes.states.nbytes) == (0, states)
+    assert takes.without_kv == takes.weights + states + max(takes.largest_part, takes.activations)
 
 
 def test_one_matrix_at_a_time_is_plain(llama: Path) -> None:

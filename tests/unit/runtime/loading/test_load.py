@@ -75,7 +75,10 @@ async def test_a_model_that_is_replaced_while_it_is_loaded_is_refused(
         await run_server(options, [], announce=lambda url: pytest.fail(url))
 
 
-def test_recurrent_layers_have_buffers_for_their_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recurrent_layers_have_buffers_for_their_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "cede")
     FAMILIES["lfm2"](tmp_path)
     checkpoint = open_checkpoint(tmp_path)
     options = LoadOptions(tmp_path, slots=2, device="cpu", dtype="float32")
@@ -83,6 +86,7 @@ def test_recurrent_layers_have_buffers_for_their_states(tmp_path: Path, monkeypa
     assert model.buffers is not None
     assert model.buffers.count == 2 * (PER_SLOT + SNAPSHOTS)
     nbytes = model.buffers.bytes_per_buffer
+    assert "2 of 3 layers are recurrent, their states: 26 buffers of 1 KiB, 16 for snapshots, 26 KiB" in caplog.text
     few = load_model(replace(options, state_memory=3 * nbytes + 1), checkpoint)
     assert few.buffers is not None
     assert few.buffers.count == 2 * PER_SLOT + 3

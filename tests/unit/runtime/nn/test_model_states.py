@@ -47,7 +47,7 @@ class Subject(NamedTuple):
     solo: list[int]
 
 
-@pytest.fixture(scope="module", params=["lfm2", "qwen3-next"])
+@pytest.fixture(scope="module", params=["lfm2", "qwen3-next", "granite-hybrid"])
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)

@@ -15,6 +15,7 @@ from runtime.step.step import Segment
 from tests.models.layers.native_models import (
     CPU,
     GEMMA3,
+    LFM2,
     LLAMA,
     MINISTRAL3,
     QWEN3,
@@ -23,6 +24,7 @@ from tests.models.layers.native_models import (
     run,
     segments_of,
 )
+from tests.models.step_driver import with_states
 
 if TYPE_CHECKING:
     from runtime.devices.native.kernels import Kernels
@@ -36,6 +38,7 @@ MODELS: dict[str, tuple[dict[str, Any], list[int]]] = {
     "qwen3": (QWEN3 | SIX, [6]),
     "windows in all layers": (MINISTRAL3 | SIX, [6]),
     "windows in some": (GEMMA3 | SIX | {"layer_types": SLIDING * 2}, [2, 1, 2, 1]),
+    "convolutions in some": (LFM2 | SIX | {"layer_types": ["conv", "conv", "full_attention"] * 2}, [6]),
     "no rotation in some": (SMOLLM3 | SIX | {"no_rope_layers": [1, 1, 0] * 2}, [2, 1, 2, 1]),
 }
 PROMPTS = {0: 20, 1: 7, 2: 30}
@@ -51,7 +54,7 @@ def _model(settings: dict[str, Any], kernels: Kernels) -> Transformer:
 
 def _calls(model: Transformer, segments: list[Segment]) -> list[int]:
     """Return how many layers each call of a step runs; 0 where one is run by itself."""
-    batch, calls, index = model.begin(segments), list[int](), 0
+    batch, calls, index = model.begin(with_states(model, segments)), list[int](), 0
     while index < model.num_layers:
         calls.append(len(model.run_layers(batch, index)))
         if not calls[-1]:
@@ -73,7 +76,7 @@ def test_layers_in_one_call_are_what_each_by_itself_is(kernels: Kernels, name: s
             own, reference = run(together, segments), run(apart, segments, together=False)
             assert torch.equal(own.hidden, reference.hidden), step
             for segment in segments:
-                for layer in range(apart.num_layers):
+                for layer in apart.config.kv_layers:
                     seen = apart.config.window[layer]
                     start = 0 if seen is None else max(0, segment.end - seen)
                     place = (layer, segment.slot, start, segment.end, segment.origin)

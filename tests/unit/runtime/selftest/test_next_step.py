@@ -49,15 +49,15 @@ class Lazy(AheadModel):
         return super().begin(segments)
 
 
-def model(folder: Path, kind: type[Transformer]) -> Transformer:
-    FAMILIES["llama-bias"](folder)
+def model(folder: Path, kind: type[Transformer], family: str = "llama-bias") -> Transformer:
+    FAMILIES[family](folder)
     return open_transformer(folder, kind=kind)
 
 
 @torch.inference_mode()
-@pytest.mark.parametrize("kind", [AheadModel, Lazy])
-def test_steps_that_are_right_pass(tmp_path: Path, kind: type[AheadModel]) -> None:
-    assert check_next_step(model(tmp_path, kind))["steps"] == STEPS
+@pytest.mark.parametrize(("kind", "family"), [(AheadModel, "llama-bias"), (Lazy, "llama-bias"), (AheadModel, "lfm2")])
+def test_steps_that_are_right_pass(tmp_path: Path, kind: type[AheadModel], family: str) -> None:
+    assert check_next_step(model(tmp_path, kind, family))["steps"] == STEPS
 
 
 @torch.inference_mode()

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from runtime.kv.states import StateBuffers
+from runtime.loading.load import describe_model, load_model
+from runtime.loading.options import LoadOptions
 from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.sampling.sampler import sample
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.parity import Comparison, Parity
+from tests.models.checkpoints import FAMILIES
+from web.selftest.checks import PARITY
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from runtime.nn.model import Transformer
     from runtime.sampling.batch import SamplingBatch
     from runtime.sampling.sampler import Drawn
@@ -93,3 +100,17 @@ def test_a_wrong_verdict_is_noticed(parity: Parity, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("runtime.sampling.acceptance.sample", least)
     with pytest.raises(Mismatch, match="the scores say"):
         parity.verify()
+
+
+def test_states_are_compared_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAMILIES["qwen3.5"](tmp_path)
+    options = LoadOptions(tmp_path, slots=4, device="cpu", dtype="float32", threads=1)
+    _, checkpoint = describe_model(options, "hybrid")
+    parity = Parity(load_model(options, checkpoint), load_model(options, checkpoint), range(3, 50), 8)
+    for check in PARITY.values():
+        check(parity)
+
+    monkeypatch.setattr(StateBuffers, "number", lambda buffers, state: buffers.count)
+    for check in PARITY.values():
+        with pytest.raises(Mismatch):
+            check(parity)

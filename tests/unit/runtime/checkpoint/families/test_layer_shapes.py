@@ -14,6 +14,7 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 # As the published files say it; transformers 5 writes `per_layer_config` in the place of the two "global" keys.
 GEMMA4: dict[str, Any] = {
     "architectures": ["Gemma4ForCausalLM"],
+    "vocab_size": 10,
     "hidden_size": 64,
     "intermediate_size": 96,
     "num_hidden_layers": 5,
@@ -65,6 +66,7 @@ def test_a_piece_of_kv_fits_into_all_layers_and_shared_kv_has_none() -> None:
         ({"per_layer_config": {"1": {"head_dim": 48}}}, "per_layer_config"),
         ({"per_layer_config": {"1": {"hidden_size": 48}, "4": {"hidden_size": 48}}}, "per_layer_config"),
         ({"per_layer_config": [48]}, "per_layer_config"),
+        ({"hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": 9}, "vocab_size_per_layer_input 9"),
         ({"use_bidirectional_attention": "all"}, "use_bidirectional_attention"),
     ],
 )

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.experts_config import ExpertsConfig
 from runtime.checkpoint.open import open_checkpoint
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, ShortConvConfig, StatePart
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, ShortConvConfig, StatePart
 from runtime.errors import CheckpointError
 from runtime.loading.mtp_weights import missing_mtp
 from runtime.nn.weights import load_weights
@@ -49,6 +49,26 @@ QWEN3_NEXT = {
     "vocab_size": 151936,
 }
 
+GRANITE = {  # as the published files of Granite 4.0 H Micro have it, with fewer layers
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "model_type": "granitemoehybrid",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "layer_types": ["mamba", "mamba", "attention"],
+    "mamba_d_head": 64,
+    "mamba_d_state": 128,
+    "mamba_n_heads": 64,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 32,
+    "num_experts_per_tok": 0,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 8,
+    "num_local_experts": 0,
+    "position_embedding_type": "nope",
+    "shared_intermediate_size": 8192,
+    "vocab_size": 100352,
+}
+
 
 def test_the_keys_of_published_files_are_read() -> None:
     config = parse_config(LFM2)
@@ -67,6 +87,16 @@ def test_keys_that_files_leave_out_mean_what_they_mean_in_transformers() -> None
     (rope,) = config.distinct_ropes
     assert (rope.rotary_dim, config.head_dim, config.kv_shape) == (64, 256, (2, 2, 256))
     assert config.experts[0] == ExpertsConfig(512, 10, 512, shared_size=512, shared_gate=True)
+
+
+def test_the_names_of_layers_in_older_files_are_known() -> None:
+    config = parse_config(GRANITE)
+    mamba = Mamba2Config(width=4, heads=64, head_dim=64, groups=1, size=128, bias=False, conv_bias=True)
+    assert config.recurrent == (mamba, mamba, None)
+    assert config.states[0] == (StatePart((3, 4352)), StatePart((64, 64, 128), float32=True))
+    assert (config.ropes, config.experts) == ((None,) * 3, (None,) * 3)
+    plain = parse_config({**GRANITE, "layer_types": ["attention"] * 3, "position_embedding_type": "rope"})
+    assert (plain.is_hybrid, len(plain.distinct_ropes)) == (False, 1)
 
 
 @every_row(
@@ -109,6 +139,22 @@ def test_what_is_not_computed_is_refused_by_its_key(settings: dict[str, Any], ke
 def test_what_is_not_computed_of_linear_attention_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(CheckpointError, match=key):
         parse_config({**QWEN3_NEXT, **settings})
+
+
+@every_row(
+    "settings, key",
+    [
+        ({"layer_types": None}, "layer_types"),
+        ({"mamba_n_heads": 48}, "mamba_n_heads"),
+        ({"mamba_n_groups": 3}, "mamba_n_heads"),
+        ({"mamba_d_head": 32}, "mamba_d_head"),
+        ({"time_step_limit": [0.001, 0.1]}, "time_step_limit"),
+        ({"position_embedding_type": "alibi"}, "position_embedding_type"),
+    ],
+)
+def test_what_is_not_computed_of_mamba_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(CheckpointError, match=key):
+        parse_config({**GRANITE, **settings})
 
 
 def test_a_module_for_multi_token_prediction_is_passed_over_and_named(tmp_path: Path) -> None:

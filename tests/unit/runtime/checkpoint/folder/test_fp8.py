@@ -50,23 +50,32 @@ def _stored(folder: Path, block: list[int] | None, **tensors: Tensor) -> Fp8Tens
 
 
 @every_row(
-    "block, scales",
+    "block, shape, scales",
     [
-        (BLOCK, _scales()),
-        (BLOCK, _scales().bfloat16()),
-        (None, _scales(())),
-        (None, _scales((1,))),
-        ([16, 32], _scales((1, 1))),
+        (BLOCK, SHAPE, _scales()),
+        (BLOCK, SHAPE, _scales().bfloat16()),
+        ([16, 32], SHAPE, _scales((1, 1))),
+        (None, SHAPE, _scales(())),
+        (None, SHAPE, _scales((1,))),
+        (BLOCK, (3, *SHAPE), _scales((3, *GRID))),
+        (None, (3, *SHAPE), _scales((3, 1, 1))),
+        (None, (3, *SHAPE), _scales((3, 2, 1))),
     ],
 )
-def test_numbers_are_those_of_transformers(block: list[int] | None, scales: Tensor, tmp_path: Path) -> None:
-    stored = _stored(tmp_path, block, weight=_numbers(), weight_scale_inv=scales, activation_scale=torch.ones(()))
-    expected = _dequantize_fp8_weight(_numbers(), scales, block, torch.float32)
-    assert stored.shape == SHAPE
+def test_numbers_are_those_of_transformers(
+    block: list[int] | None, shape: tuple[int, ...], scales: Tensor, tmp_path: Path
+) -> None:
+    numbers = _numbers(shape)
+    stored = _stored(tmp_path, block, weight=numbers, weight_scale_inv=scales, activation_scale=torch.ones(()))
+    assert stored.num_bytes == numbers.nbytes + scales.nbytes
+    if block is None and scales.dim() > 2:  # of a stack it takes one number, or one for each output
+        scales = scales.repeat_interleave(SHAPE[0] // scales.shape[1], dim=1)
+    expected = _dequantize_fp8_weight(numbers, scales, block, torch.float32)
+    assert stored.shape == shape
     assert torch.equal(stored.expand(), expected)
-    assert torch.equal(stored.expand(slice(3, 9)), expected[3:9])
-    assert torch.equal(stored.expand([9, 0, 5]), expected[[9, 0, 5]])
-    assert stored.num_bytes == _numbers().nbytes + scales.nbytes
+    rows = expected.flatten(0, -2)
+    assert torch.equal(stored.expand(slice(3, 9)), rows[3:9])
+    assert torch.equal(stored.expand([len(rows) - 1, 0, 5]), rows[[-1, 0, 5]])
 
 
 @every_row(
@@ -75,7 +84,7 @@ def test_numbers_are_those_of_transformers(block: list[int] | None, scales: Tens
         ({"weight_scale_inv": _scales()}, "up_proj.weight is missing beside"),
         ({"weight": _numbers(), "weight_scale_inv": _scales((2, 3))}, r"F32 \[2, 3\], which do not make FP8 in blocks"),
         ({"weight": _numbers().float(), "weight_scale_inv": _scales()}, r"is F32 \[10, 24\] .* do not make FP8"),
-        ({"weight": _numbers((2, 4, 16)), "weight_scale_inv": _scales((2, 1, 1))}, "do not make FP8"),
+        ({"weight": _numbers((2, 2, 4, 16)), "weight_scale_inv": _scales((2, 2, 1, 1))}, "do not make FP8"),
         ({"weight": _numbers((0, 16)), "weight_scale_inv": _scales((0, 1))}, "do not make FP8"),
         ({"weight": _numbers(), "weight_scale_inv": _numbers(GRID)}, "do not make FP8"),
     ],
@@ -106,7 +115,9 @@ def _write(folder: Path, changed: dict[str, Tensor], block: list[int] | None) ->
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-@pytest.mark.parametrize(("family", "block"), [("ministral3-images", None), ("deepseek3", [32, 16])])
+@pytest.mark.parametrize(
+    ("family", "block"), [("ministral3-images", None), ("deepseek3", [32, 16]), ("mistral4", None)]
+)
 def test_a_model_in_fp8_is_that_of_its_numbers(family: str, block: list[int] | None, tmp_path: Path) -> None:
     """As Ministral 3 is published, whose scales are one for a matrix, and as DeepSeek V3 is."""
     quantised, plain = tmp_path / "quantised", tmp_path / "plain"
@@ -121,7 +132,7 @@ def test_a_model_in_fp8_is_that_of_its_numbers(family: str, block: list[int] | N
             )
             scales = _scales(grid) / 100
             numbers = (weight / _dequantize_fp8_weight(torch.ones_like(weight), scales, block, torch.float32)).to(FP8)
-            packed |= {name: numbers, name.replace(".weight", ".weight_scale_inv"): scales}
+            packed |= {name: numbers, f"{name}_scale_inv": scales}
             expanded[name] = _dequantize_fp8_weight(numbers, scales, block, torch.float32)
     _write(quantised, packed, block)
     save_file({**load_file(plain / "model.safetensors"), **expanded}, plain / "model.safetensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING
 
@@ -96,6 +97,16 @@ def test_tokens_are_those_of_sentencepiece(model: str, request: pytest.FixtureRe
         assert backend.encode(text, add_special_tokens=False).ids == reference.encode(text), text
 
 
+def test_gemma_4_has_the_same_merges_in_a_list(gemma_like: bytes) -> None:
+    with_scores = rebuild_tokenizer(sentence_piece_metadata(gemma_like))
+    merges = [" ".join(pair) for pair in json.loads(with_scores.to_str())["model"]["merges"]]
+    others = {"scores": None, "merges": merges, "add_space_prefix": None}
+    keys = dict(sentence_piece_metadata(gemma_like, **others))
+    backend = rebuild_tokenizer(metadata_of({}, **keys | {"tokenizer.ggml.model": "gemma4"}))
+    for text in TEXTS:
+        assert backend.encode(text).ids == with_scores.encode(text).ids, text
+
+
 @pytest.mark.parametrize("model", ["llama_like", "gemma_like"])
 def test_texts_are_those_of_sentencepiece(model: str, request: pytest.FixtureRequest) -> None:
     file = request.getfixturevalue(model)
@@ -180,7 +191,7 @@ def test_a_bos_token_to_be_added_must_be_named(gpt2: tokenizers.Tokenizer) -> No
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"model": "bert"}, r"model is 'bert'; cede knows 'gpt2' and 'llama'"),
+        ({"model": "bert"}, r"model is 'bert'; cede knows 'gpt2', 'llama', 'gemma4'"),
         ({"model": None}, "model is missing"),
         ({"pre": "falcon"}, "pre is 'falcon', a pre-tokeniser that cede does not know; it knows chatglm-bpe, .*qwen2"),
         ({"pre": None}, "pre does not name a pre-tokeniser"),

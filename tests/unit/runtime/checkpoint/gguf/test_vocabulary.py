@@ -66,6 +66,10 @@ def test_text_that_looks_alike_does_not(token: str) -> None:
     assert end_token_ids(metadata_of(of_tokens(token, kind=USER_DEFINED))) == ()
 
 
+def test_behind_its_calls_gemma_4_ends_though_its_end_is_text() -> None:
+    assert end_token_ids(metadata_of(of_tokens("<|tool_response>", kind=USER_DEFINED))) == (1,)
+
+
 def test_a_message_of_gpt_oss_ends_no_answer() -> None:
     tokens = ("<|return|>", "<|call|>", "<|end|>")
     assert end_token_ids(metadata_of(of_tokens(*tokens, eos_token_id=1))) == (1, 2)

@@ -88,6 +88,7 @@ struct Drawn {
 struct Shape {
     int hidden, heads, kv_heads, dim, inner, group;
     bool extras;
+    int width = 0;  // of a convolution over as many channels as the heads have numbers; 0 for attention
 };
 
 // Weights are read in order by one thread, and in several streams by more.
@@ -97,22 +98,22 @@ inline void* open(int threads) {
     return context;
 }
 
-// Hidden states and keys and values behind two layers of the same weights that were run some times, always of the same random
-// numbers.
+// Hidden states, and keys and values or states, behind two layers of the same weights that were run some times, always of the
+// same random numbers.
 template <class T>
 std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences,
                                                     int length, int threads, int times) {
     dice.seed(1);
-    const auto [hidden, heads, kv_heads, dim, inner, group, extras] = shape;
-    const int all_heads = heads + 2 * kv_heads, rows = rows_of_each * sequences;
+    const auto [hidden, heads, kv_heads, dim, inner, group, extras, width] = shape;
+    const int channels = heads * dim, projected = width ? 3 * channels : channels + 2 * kv_heads * dim, rows = rows_of_each * sequences;
     const int rotary = extras && dim % (4 * LANES) == 0 ? dim / 2 : dim;
     // Of a shape with extras, values and the second half of what is gated are matrices of their own.
     const int values = extras ? kv_heads * dim : 0, up = extras ? inner : 0;
-    Drawn qkv(kind, all_heads * dim - values, hidden, group, extras), output(kind, hidden, heads * dim, group, false);
+    Drawn input(kind, projected - values, hidden, group, extras), output(kind, hidden, channels, group, false);
     Drawn gate_up(kind, 2 * inner - up, hidden, group, extras), down(kind, hidden, inner, group, extras);
     const Drawn own_values(kind, values, hidden, group, false), own_up(kind, up, hidden, group, true);
     if (extras) {
-        qkv.own.next = &own_values.own;
+        input.own.next = &own_values.own;
         gate_up.own.next = &own_up.own;
     }
     const auto first_norm = numbers<float>(hidden), second_norm = numbers<float>(hidden);
@@ -120,18 +121,31 @@ std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const
     const auto after = numbers<float>(hidden);
     const Norm none{nullptr, 0.0f}, norm_after{extras ? after.data() : nullptr, 0.01f};
     const Norm before_attention{first_norm.data(), 0.01f}, before_mlp{second_norm.data(), 0.01f};
+    const auto taps = numbers<float>(static_cast<size_t>(width) * channels), bias = numbers<float>(channels);
+    const Convolution convolution{taps.data(), extras ? bias.data() : nullptr, width, width ? channels : 0};
     const Layer layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras, rotary,
-                      before_attention, norm_after, before_mlp, norm_after,
-                      extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f,
-                      qkv.own, output.own, gate_up.own, down.own};
-    auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(4ul * kv_heads * length * dim * sequences);
+                      extras && kv_heads > 1, before_attention, norm_after, before_mlp, norm_after,
+                      extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f, convolution,
+                      input.own, output.own, gate_up.own, down.own};
+    // Of a sequence, keys and values; or the state before, that behind its first row, and that behind its last.
+    const size_t one = static_cast<size_t>(kv_heads) * length * dim, state = static_cast<size_t>(width - 1) * channels;
+    const size_t of_sequence = width ? 3 * state : 2 * one;
+    auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(2 * of_sequence * sequences);
     const auto cos = numbers<T>(static_cast<size_t>(rows) * rotary), sin = numbers<T>(static_cast<size_t>(rows) * rotary);
+    const auto query_scale = numbers<float>(rows);
     std::vector<Segment> segments;
-    const size_t one = static_cast<size_t>(kv_heads) * length * dim;
-    for (int i = 0; i < sequences; ++i)
-        segments.push_back({i * rows_of_each, rows_of_each, kv.data() + 2 * i * one, kv.data() + (2 * i + 1) * one,
-                            static_cast<int64_t>(length) * dim, length});
-    const Step step{rows, sequences, threads, states.data(), cos.data(), sin.data(), segments.data(), 0};
+    std::vector<State> wanted(2ul * sequences);
+    for (int i = 0; i < sequences; ++i) {
+        T* own = kv.data() + i * of_sequence;
+        if (width) {
+            wanted[2 * i] = {1, own + state};
+            wanted[2 * i + 1] = {rows_of_each, own + 2 * state};
+        }
+        segments.push_back({i * rows_of_each, rows_of_each, own, own + one, static_cast<int64_t>(length) * dim, length, 2, own,
+                            wanted.data() + 2 * i});
+    }
+    const Step step{rows, sequences, threads, states.data(), cos.data(), sin.data(),
+                    extras ? query_scale.data() : nullptr, segments.data(), 0};
     void* context = open(threads);
     const int32_t targets[] = {target, target};
     const Layer* const layers[] = {&layer, &layer};
@@ -201,9 +215,10 @@ inline std::vector<float> draw(int target, int vocab, int threads, int times) {
 constexpr Kind KINDS[] = {FOUR_BITS,         ROWS_OF_FLOAT32,    ROWS_OF_BFLOAT16, ROWS_OF_FLOAT16, ROWS_OF_INT8,
                           PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16, SPREAD_BYTES,     NIBBLES,         NIBBLES_WITHOUT_ZEROS,
                           SIX_BITS,          NARROW_PANELS_OF_BFLOAT16};
-constexpr Shape SHAPES[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 64, 192, 64, true}, {192, 3, 3, 64, 128, 16, false}};
+constexpr Shape SHAPES[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 64, 192, 64, true}, {192, 3, 3, 64, 128, 16, false},
+                            {64, 2, 1, 32, 64, 32, false, 3}};
 // In no larger pieces than rows are, and than those of int8.
-constexpr Shape ODD{80, 5, 1, 32, 48, 16, true}, ODD_INT8{96, 5, 1, 32, 160, 16, true};
+constexpr Shape ODD{80, 5, 1, 32, 48, 16, true}, ODD_INT8{96, 5, 1, 32, 160, 16, true}, ODD_CONVOLUTION{80, 5, 1, 16, 48, 16, true, 4};
 
 // The shapes of layers whose matrices are of a kind.
 inline std::vector<Shape> shapes_for(Kind kind) {
@@ -212,6 +227,7 @@ inline std::vector<Shape> shapes_for(Kind kind) {
         if (kind == FOUR_BITS || (shape.extras && (!is_of_codes(kind) || kind == SIX_BITS || shape.group % 32 == 0)))
             found.push_back(shape);
     if (kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_FLOAT16) found.push_back(ODD);
+    if (kind == ROWS_OF_FLOAT32) found.push_back(ODD_CONVOLUTION);
     if (kind == ROWS_OF_INT8) found.push_back(ODD_INT8);
     return found;
 }

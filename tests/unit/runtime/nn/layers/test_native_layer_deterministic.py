@@ -19,6 +19,7 @@ from tests.models.layers.native_models import (
     CONTEXT,
     CPU,
     GEMMA3,
+    LFM2,
     LLAMA,
     QWEN2,
     QWEN3,
@@ -42,6 +43,7 @@ MODELS: dict[str, tuple[dict[str, Any], Quantization, torch.dtype, int]] = {
     "int4": (LLAMA, Quantization.INT4, torch.bfloat16, CONTEXT),
     "rings": (GEMMA3, Quantization.INT8, torch.bfloat16, SLACK),
     "float32": (QWEN3, Quantization.NONE, torch.float32, CONTEXT),
+    "convolutions": (LFM2, Quantization.INT8, torch.bfloat16, CONTEXT),
 }
 LENGTHS = (100, 77, 130, 33, 1)  # of the sequences; of most, more rows than the kernels take at once
 

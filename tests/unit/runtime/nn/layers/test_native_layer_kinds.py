@@ -21,6 +21,7 @@ from tests.models.layers.native_models import (
     GEMMA3,
     GRANITE,
     HUNYUAN,
+    LFM2,
     LLAMA,
     MINISTRAL3,
     PHI3,
@@ -98,6 +99,7 @@ MODELS = {
     "smollm3": SMOLLM3,
     "odd": ODD,
     "wide": WIDE,
+    "lfm2": LFM2,
 }
 FORMATS: dict[str, MatrixFormat] = {
     "rows": PlainMatrix,
@@ -173,7 +175,7 @@ def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kin
             reference, own = run(plain, segments), run(native, segments)
             assert difference(own.hidden, reference.hidden) < tolerance, step
             for segment in segments:
-                for layer in range(plain.num_layers):
+                for layer in plain.config.kv_layers:
                     first = first_visible(segment, plain.config.window[layer])
                     read = (layer, segment.slot, first, segment.end, segment.origin)
                     pairs = zip(native.kv.read(*read), plain.kv.read(*read), strict=True)
@@ -181,7 +183,7 @@ def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kin
 
 
 @kinds
-@pytest.mark.parametrize("name", ["wide", "gemma3"])
+@pytest.mark.parametrize("name", ["wide", "gemma3", "lfm2"])
 def test_a_row_does_not_depend_on_its_neighbours(target: Kernels, name: str, kind: str, dtype: torch.dtype) -> None:
     """Not by a bit, whatever their number: sums are added up in one order."""
     _, native = models(kind, MODELS[name], dtype, target)

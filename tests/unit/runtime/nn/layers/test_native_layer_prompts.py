@@ -14,7 +14,7 @@ from runtime.nn.matrices.byte_products import ByteInt8
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.step.step import Segment
 from tests.models.layers import native_models
-from tests.models.layers.native_models import CONTEXT, GEMMA3, LLAMA, QWEN3, both, difference, run
+from tests.models.layers.native_models import CONTEXT, GEMMA3, LFM2, LLAMA, QWEN3, both, difference, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,13 @@ def test_a_layer_with_a_window_attends_to_no_more_than_that(kernels: Kernels, mo
     assert rows_of_pytorch(monkeypatch, native, [segments((start, 40)) for start in (0, 40, 80)]) == [40, 40]
 
 
-@pytest.mark.parametrize("settings", [LLAMA, QWEN3], ids=["llama", "qwen3"])
+def test_a_convolution_attends_to_nothing(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So its rows are the kernels', likewise."""
+    _, native = models(kernels, LFM2, torch.bfloat16)
+    assert rows_of_pytorch(monkeypatch, native, [segments((start, 40)) for start in (0, 40, 80)]) == [40, 40]
+
+
+@pytest.mark.parametrize("settings", [LLAMA, QWEN3, LFM2], ids=["llama", "qwen3", "lfm2"])
 def test_in_float32_a_row_does_not_depend_on_its_neighbours(kernels: Kernels, settings: dict[str, object]) -> None:
     """Not by a bit, in whatever steps it is computed: also where that was not asked for."""
     _, native = models(kernels, settings, torch.float32)
@@ -99,16 +105,34 @@ def test_in_float32_a_row_does_not_depend_on_its_neighbours(kernels: Kernels, se
     assert torch.equal(together[:90], alone)
 
 
-def test_a_step_of_both_kinds_of_rows(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("settings", "of_bytes", "by_pytorch", "tolerance"),
+    # A convolution multiplies three products, each rounded to bfloat16.
+    [
+        (QWEN3, True, [40, 40, 100, 100], 0.03),
+        (LFM2, True, [40, 100], 0.05),
+        (LFM2, False, [100, 100, 40, 45, 40, 45, 100, 100], 0.05),
+    ],
+    ids=["qwen3", "lfm2", "lfm2, not of bytes"],
+)
+def test_a_step_of_both_kinds_of_rows(
+    kernels: Kernels,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, object],
+    *,
+    of_bytes: bool,
+    by_pytorch: list[int],
+    tolerance: float,
+) -> None:
     """The states are PyTorch's, whoever computes which of them."""
     steps = [
         segments((0, 50), (0, 50), (0, 9)),
         segments((50, 40), (50, 1), (9, 45)),
         segments((90, 1), (51, 60), (54, 40)),
     ]
-    _, native = models(kernels, QWEN3, torch.bfloat16)
-    assert rows_of_pytorch(monkeypatch, native, steps) == [40, 40, 100, 100]
-    plain, native = models(kernels, QWEN3, torch.bfloat16)
+    _, native = models(kernels, settings, torch.bfloat16, of_bytes=of_bytes)
+    assert rows_of_pytorch(monkeypatch, native, steps) == by_pytorch
+    plain, native = models(kernels, settings, torch.bfloat16, of_bytes=of_bytes)
     with torch.inference_mode():
         for step in steps:
-            assert difference(run(native, step).hidden, run(plain, step).hidden) < 0.03
+            assert difference(run(native, step).hidden, run(plain, step).hidden) < tolerance

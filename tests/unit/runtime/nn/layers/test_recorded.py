@@ -75,7 +75,7 @@ def test_a_layer_that_reads_from_the_device_is_run_as_it_is(
     caplog.set_level("INFO", "cede.model")
     plain, model = pair(EXPERTS, capture=capture)
     assert not capture.done
-    assert "not recorded: 2 layers: latent attention, or experts" in caplog.messages
+    assert "not recorded: 2 layers: latent attention, recurrence, or experts" in caplog.messages
     with torch.inference_mode():
         segments = segments_of({0: 1}, read_prompts(plain, model))
         assert torch.equal(run(model, segments).hidden, run(plain, segments).hidden)

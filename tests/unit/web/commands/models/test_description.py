@@ -31,7 +31,12 @@ def test_a_folder_is_described_by_its_config_and_its_weights(llama: Path) -> Non
     described = describe(held(llama))
     assert (described.family, described.quantisation, described.fits) == ("LlamaForCausalLM", "F32", "yes")
     assert described.context is not None
-    assert described.problem is None
+    assert described.states is described.problem is None
+
+
+def test_of_a_hybrid_it_is_said_what_its_states_take(tmp_path: Path) -> None:
+    FAMILIES["lfm2"](tmp_path)
+    assert describe(held(tmp_path)).states == "52 buffers of 1 KiB, 32 for snapshots"
 
 
 @pytest.mark.parametrize(("name", "quantisation"), [("m-Q4_K_M.gguf", "Q4_K_M"), ("model.gguf", "Q8_0")])

@@ -25,10 +25,10 @@ def run(*options: str) -> list[str]:
 
 def test_the_embedded_model_is_listed_without_any_other(models_dir: Path) -> None:
     head, embedded = run()
-    assert head.split() == ["NAME", "SIZE", "FAMILY", "QUANTISATION", "CONTEXT", "FITS", "PLACE"]
+    assert head.split() == ["NAME", "SIZE", "FAMILY", "QUANTISATION", "CONTEXT", "FITS", "STATES", "PLACE"]
     assert embedded.split()[0] == "(embedded)"
     assert "Qwen3ForCausalLM" in embedded
-    assert embedded.split()[-2:] == ["yes", "embedded"]
+    assert embedded.split()[-3:] == ["yes", "-", "embedded"]
     assert not models_dir.exists()
 
 

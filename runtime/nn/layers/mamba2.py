@@ -1,0 +1,73 @@
+"""Mamba 2's layer, in the place of attention (Transformers are SSMs, arXiv 2405.21060, section 8)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.matrices.linear import total_bytes
+from runtime.nn.recurrent.ssm import ssm_scan, ssm_step
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from runtime.checkpoint.recurrent_config import Mamba2Config
+    from runtime.kv.cache import KVCache
+    from runtime.nn.layers.batch import LayerRows
+    from runtime.nn.source import WeightSource
+
+
+class Mamba2:
+    """Rows go through a short convolution and the state-space model, times a gate, and are normalised by groups.
+
+    Args:
+        source: of the weights, under the layer's name.
+        config: of the model.
+        hidden: size of a hidden state.
+        eps: of the norm.
+        index: of the layer.
+    """
+
+    def __init__(self, source: WeightSource, config: Mamba2Config, hidden: int, eps: float, index: int) -> None:
+        own, heads, inner = source.under("mamba"), config.heads, config.inner
+        self._config, self._index = config, index
+        self.input = own.linear({"in_proj": inner + config.channels + heads}, hidden, bias=config.bias)
+        self.output = own.linear({"out_proj": hidden}, inner, bias=config.bias)
+        self.conv = own.tensor("conv1d.weight", config.channels, 1, config.width)
+        self.conv_bias = own.tensor("conv1d.bias", config.channels) if config.conv_bias else None
+        self.log_rate, self.rate_bias, self.skip = (
+            own.tensor(name, heads, dtype=torch.float32) for name in ("A_log", "dt_bias", "D")
+        )
+        self.norm = RMSNorm(own.tensor("norm.weight", inner).view(config.groups, -1), eps)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        plain = total_bytes(self.conv, self.conv_bias, self.log_rate, self.rate_bias, self.skip)
+        return self.input.nbytes + self.output.nbytes + self.norm.nbytes + plain
+
+    def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
+        """Mix all rows, `[rows, hidden]` to the same, each with those of its sequence before it."""
+        own, rows = self._config, len(x)
+        gate, mixed, time = self.input(x).tensor_split([own.inner, own.inner + own.channels], dim=-1)
+        mixed = F.silu(batch.with_states.convolve(self._index, mixed, self.conv, self.conv_bias))
+        inner, keys, queries = mixed.split_with_sizes([own.inner, own.groups * own.size, own.groups * own.size], dim=-1)
+        inner = inner.view(rows, own.heads, -1)
+        parts = (
+            inner,
+            F.softplus(time.float() + self.rate_bias),
+            keys.view(rows, own.groups, -1),
+            queries.view(rows, own.groups, -1),
+        )
+        scanned = batch.with_states.recur(self._index, parts, inner, self._step, self._scan)
+        gated = scanned.float().flatten(1) * F.silu(gate.float())
+        return self.output(self.norm(gated.view(rows, own.groups, -1)).to(x.dtype).flatten(1))
+
+    def _step(self, x: Tensor, time: Tensor, b: Tensor, c: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+        return ssm_step(x, time, -self.log_rate.exp(), b, c, self.skip, states)
+
+    def _scan(self, x: Tensor, time: Tensor, b: Tensor, c: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        return ssm_scan(x, time, -self.log_rate.exp(), b, c, self.skip, state)

@@ -1,0 +1,205 @@
+"""What mixes a layer's rows with those before them, as it is described to the kernels: attention, or a convolution."""
+
+from __future__ import annotations
+
+from ctypes import addressof
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+
+from runtime.devices.native import structures
+from runtime.devices.native.structures import LANES, Convolution, Rows, State, Step
+from runtime.nn.layers.attention import first_visible
+from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.query_key_norm import HeadNorm
+from runtime.nn.layers.self_attention import SelfAttention
+from runtime.nn.layers.short_conv import ShortConv
+from runtime.nn.matrices.native import NotInKernels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from ctypes import Array
+
+    from torch import Tensor
+
+    from runtime.checkpoint.config import ModelConfig
+    from runtime.kv.cache import KVCache
+    from runtime.kv.states import StateBuffers
+    from runtime.nn.layers.batch import LayerRows
+    from runtime.nn.layers.decoder_layer import DecoderLayer
+    from runtime.nn.layers.norm import Norm
+    from runtime.step.step import Segment
+
+
+class NativeAttention:
+    """Attention; in the place of KV that is not in one piece, the kernels are given copies.
+
+    Args:
+        attention: whose weights it uses.
+        config: the model's.
+        index: of the layer.
+
+    Attributes:
+        input: of queries, keys and values.
+        output: of what is attended to.
+        fields: of `structures.Layer`.
+        index: of the layer.
+        rope: which of the rotations; None where nothing is rotated.
+        sees: what layers of the same kind have in common whose rows see the same.
+
+    Raises:
+        NotInKernels: the kernels do not have what it is made of.
+    """
+
+    def __init__(self, attention: SelfAttention, config: ModelConfig, index: int) -> None:
+        rope = config.ropes[index]
+        if not isinstance(attention.query_key_norm, HeadNorm | None):
+            raise NotInKernels("a norm of all heads together")
+        if config.sinks or config.output_gate or config.scales.attention_softcap is not None:
+            raise NotInKernels("gates, sinks, or capped scores")
+        rotated = 0 if rope is None else rope.rotary_dim
+        if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
+            raise NotInKernels("heads of another size, or of which another part is rotated")
+        self.input, self.output = attention.qkv, attention.output
+        self.rope = attention.rope
+        self.index, self._window = index, config.window[index]
+        self.sees: object = (self._window, self.rope)
+        self.fields: dict[str, Any] = {
+            "heads": config.num_heads,
+            "kv_heads": config.num_kv_heads,
+            "dim": config.head_dim,
+            "window": self._window or 0,
+            "rotary": rotated,
+            "norms_rotated": config.qk_norm_rotated,
+            "attention_scale": config.scales.attention,
+        }
+        if attention.query_key_norm is not None:
+            self.fields["head"] = describe_norm(attention.query_key_norm.joint)
+
+    def place(self, kv: KVCache, buffers: StateBuffers | None) -> int:
+        """Return the address of its KV."""
+        return kv.addresses(self.index, 0, 0)[0]
+
+    def keys(self, segment: Segment) -> int:
+        """Return how many positions a segment's rows see."""
+        return segment.end - first_visible(segment, self._window)
+
+    def is_in_place(self, batch: LayerRows, kv: KVCache) -> bool:
+        """Return whether the KV of each segment is in one piece."""
+        return all(kv.is_whole(self.index, segment.end - self.keys(segment), segment.end) for segment in batch.segments)
+
+    def fill(self, rows: Array[Rows], batch: LayerRows, kv: KVCache) -> list[Callable[[], None]]:
+        """Say where the KV of all segments is; returns what is to be done when the kernels are."""
+        copied: list[Callable[[], None]] = []
+        for own, segment in zip(rows, batch.segments, strict=True):
+            own.length = self.keys(segment)
+            first = segment.end - own.length
+            if kv.is_whole(self.index, first, segment.end):
+                own.keys, own.values, own.head_stride = kv.addresses(self.index, segment.slot, first, segment.origin)
+            else:
+                keys, values = kv.read(self.index, segment.slot, first, segment.end, segment.origin)
+                copied.append(partial(self._write_back, segment, (keys, values), kv))
+                own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
+        return copied
+
+    def _write_back(self, segment: Segment, copied: Sequence[Tensor], kv: KVCache) -> None:
+        """Write the new rows of copies: of a ring that ends among the positions that were read."""
+        written = torch.stack([part[:, segment.start - segment.end :] for part in copied])
+        kv.write(self.index, segment.slot, segment.start, written, segment.origin)
+
+
+class NativeConvolution:
+    """A gated convolution; its parts are named as those of `NativeAttention`.
+
+    Args:
+        conv: whose weights it uses.
+        index: of the layer.
+    """
+
+    rope: int | None = None
+    sees: object = None
+
+    def __init__(self, conv: ShortConv, index: int) -> None:
+        channels, _, width = conv.weight.shape
+        self.input, self.output = conv.input, conv.output
+        self.index = index
+        # What the description refers to: a row's own tap is the last.
+        self._taps = conv.weight.squeeze(1).t().float().contiguous()
+        self._bias = None if conv.bias is None else conv.bias.float()
+        self.fields: dict[str, Any] = {
+            "convolution": Convolution(
+                taps=self._taps.data_ptr(),
+                bias=None if self._bias is None else self._bias.data_ptr(),
+                width=width,
+                channels=channels,
+            )
+        }
+
+    def place(self, kv: KVCache, buffers: StateBuffers | None) -> int:
+        """Return the address of its states."""
+        assert buffers is not None, "a model with recurrent layers has buffers for their states"
+        return buffers.address(self.index, 0)
+
+    def keys(self, segment: Segment) -> int:
+        """Return how many positions are seen by attention: none."""
+        return 0
+
+    def is_in_place(self, batch: LayerRows, kv: KVCache) -> bool:
+        """Return whether the states are where the kernels look for them: they always are."""
+        return True
+
+    def fill(self, rows: Array[Rows], batch: LayerRows, kv: KVCache) -> list[Callable[[], None]]:
+        """Say where the states of all segments are, and where the next ones go; returns nothing to be done."""
+        states = batch.with_states.buffers
+        for own, segment in zip(rows, batch.segments, strict=True):
+            own.state, own.wanted = states.address(self.index, segment.state), len(segment.next_states)
+            own.states = (State * own.wanted)(
+                *((count, states.address(self.index, buffer)) for count, buffer in segment.next_states)
+            )
+        return []
+
+
+NativeMixer: TypeAlias = NativeAttention | NativeConvolution
+
+
+def native_mixer(layer: DecoderLayer, config: ModelConfig, index: int) -> NativeMixer:
+    """Describe what mixes a layer's rows.  Raises NotInKernels."""
+    match layer.attention:
+        case SelfAttention() as attention:
+            return NativeAttention(attention, config, index)
+        case ShortConv() as conv:
+            return NativeConvolution(conv, index)
+        case _:
+            raise NotInKernels("latent attention, or recurrence of another kind")
+
+
+def rows_of(batch: LayerRows) -> Array[Rows]:
+    """Return the rows of all segments, without what mixers fill in."""
+    rows = (Rows * len(batch.segments))()
+    for own, places in zip(rows, batch.ranges, strict=True):
+        own.first_row, own.rows = places.start, len(places)
+    return rows
+
+
+def step_of(batch: LayerRows, rows: Array[Rows], rope: int | None) -> Step:
+    """Describe a step of these rows, which are to be kept as long as it is used, for layers that rotate in this way."""
+    hidden = batch.hidden
+    cos, sin = (None, None) if rope is None else batch.rotations[rope]
+    return Step(
+        rows=hidden.shape[0],
+        segments=len(rows),
+        threads=torch.get_num_threads(),
+        hidden=hidden.data_ptr(),
+        cos=None if cos is None else cos.data_ptr(),
+        sin=None if sin is None else sin.data_ptr(),
+        query_scale=None if batch.query_scale is None else batch.query_scale.data_ptr(),
+        segment=addressof(rows),
+    )
+
+
+def describe_norm(norm: Norm) -> structures.Norm:
+    """Describe a norm.  Raises NotInKernels for another kind."""
+    if not isinstance(norm, RMSNorm):
+        raise NotInKernels("another norm")
+    return structures.Norm(weight=norm.scaled.data_ptr(), least=norm.least)
