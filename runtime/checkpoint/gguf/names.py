@@ -55,12 +55,11 @@ def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
         prefix, own, part = f"model.layers.{found['layer']}.", found["name"], found["part"]
         if part and (whole := architecture.tensors.get(own + part)) is not None:
             return prefix + whole
-        if own in architecture.tensors and part != ".scale":
-            renamed = prefix + architecture.tensors[own]
-            if renamed.endswith(PARAMETERS):
-                return renamed
-            if part:
-                return renamed + part
+        renamed = architecture.tensors.get(own, "")
+        if renamed.endswith(PARAMETERS):
+            return prefix + renamed
+        if renamed and part in (".weight", ".bias"):
+            return prefix + renamed + part
     if (found := _MODEL.fullmatch(name)) and found["name"] in MODEL_TENSORS:
         return f"{MODEL_TENSORS[found['name']]}{found['part']}"
     path = file.tensors[name].path
