@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         "a piece of a segment that goes on from the state before all of them",
         "runtime/step/step.py",
-        "state=between if first else self.state",
+        "state=passed[0][1] if first and passed else self.state",
         "state=self.state",
         ("tests/unit/runtime/nn/layers/test_native_layer_prompts.py",),
     ),
