@@ -129,7 +129,7 @@ class Settlement:
         ]
         self._table.commit(slot, rows)
         if (states := self._table.states) is not None:
-            left = segment.states_after(len(rows), goes_on=goes_on)
+            left = segment.states_after(len(rows), result.rows, goes_on=goes_on)
             states.commit(slot, left, passing=planned.work.phase is not State.PREFILL)
         self._table.end_round(slot, segment.start)
         planned.record.ledger.note_committed(segment.start, len(rows), drafted, accepted)

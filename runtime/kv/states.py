@@ -32,7 +32,6 @@ class StateBuffers:
 
     Attributes:
         count: buffers that there are, numbered from 0.
-        between: another buffer, for a layer that computes a segment in pieces.
 
     Args:
         config: of the model.
@@ -42,10 +41,10 @@ class StateBuffers:
     """
 
     def __init__(self, config: ModelConfig, *, count: int, device: torch.device, dtype: torch.dtype) -> None:
-        self.count, self.between = count, count + 1
-        # Two more than can be named: a sequence's beginning, zeros, which is never written, and `between`.
+        self.count = count
+        # One more than can be named: a sequence's beginning, zeros, which is never written.
         self._layers = [
-            [torch.empty(count + 2, *part.shape, device=device, dtype=_dtype(part, dtype)) for part in layer or ()]
+            [torch.empty(count + 1, *part.shape, device=device, dtype=_dtype(part, dtype)) for part in layer or ()]
             for layer in config.states
         ]
         self._parts = [part for layer in self._layers for part in layer]

@@ -87,6 +87,7 @@ class RunningBurst:
                 raise
             logger.warning("a step of a burst failed (%r): it is run again", error)
             self.segments = []
+            self._merged = [replace(one, rows=one.rows + 1) for one in self._merged]  # it may have come to any point
 
     def add(self, result: StepResult) -> None:
         """Note what a step gave."""

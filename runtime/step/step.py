@@ -71,7 +71,7 @@ class Segment:
         state: the buffer with the state of recurrent layers behind the first `start` tokens; None for that of a
             sequence's beginning.
         next_states: pairs of a number of rows and a buffer, in ascending order: the state behind so many of these rows
-            is left in that buffer.  Empty where the model has no recurrent layers.
+            is left in that buffer.  The last is behind all rows.  Empty where the model has no recurrent layers.
         spare_states: the buffers that a burst's next steps write, each step the one that was written longest ago: as
             many as keep the state that a step reads, while it is not sure that it counts and the next has begun.
     """
@@ -94,14 +94,12 @@ class Segment:
         """The sequence's length once these rows are committed."""
         return self.start + len(self.token_ids)
 
-    def piece(self, first: int, end: int, between: int) -> Segment:
-        """Return some of its rows, as a layer computes them: they are asked for nothing behind it.
+    def piece(self, first: int, end: int) -> Segment:
+        """Return the rows from `first` until `end`, as a layer computes them: they are asked for nothing behind it.
 
-        Args:
-            first: of the rows.
-            end: the row behind the last.
-            between: the buffer with the state of recurrent layers behind a piece, which the next one goes on from.
+        The state behind a piece, which the next one goes on from, is in the buffer of the segment's last one meanwhile.
         """
+        passed = [(end - first, buffer) for _, buffer in self.next_states[-1:]]
         wanted = [(rows - first, buffer) for rows, buffer in self.next_states if first < rows <= end]
         return Segment(
             self.slot,
@@ -110,8 +108,8 @@ class Segment:
             self.mark,
             first=self.first,
             origin=self.origin,
-            state=between if first else self.state,
-            next_states=(*wanted, (end - first, between)),
+            state=passed[0][1] if first and passed else self.state,
+            next_states=(*wanted, *(passed if end < len(self.token_ids) else ())),
         )
 
     def followed_by(self, token_id: int) -> Segment:
@@ -131,16 +129,18 @@ class Segment:
             spare_states=(*ring[2:], *ring[:1]),
         )
 
-    def states_after(self, rows: int, *, goes_on: bool) -> dict[int, int]:
+    def states_after(self, rows: int, begun: int = 0, *, goes_on: bool) -> dict[int, int]:
         """Return the buffers with a state once so many rows count, by the sequence's length.
 
         Args:
             rows: of these, or of a burst that began with them.
+            begun: likewise, those that were run in part at least.  Where one of a burst does not count, the next may
+                have begun, in the place of the state that is older than the one that both go on from.
             goes_on: the burst does, and will write all of its buffers but the one that its next step reads.
         """
         if not self.spare_states:
             return {self.start + end: buffer for end, buffer in self.next_states if end <= rows}
-        first = rows if goes_on else rows - len(self.spare_states) + 1
+        first = rows if goes_on or begun > rows else rows - len(self.spare_states) + 1
         ring = self._ring
         before = {} if first > 0 or self.state is None else {self.start: self.state}
         return before | {self.start + end: ring[(end - 1) % len(ring)] for end in range(max(1, first), rows + 1)}

@@ -63,11 +63,11 @@ class LayerRows:
 
         The rows of a segment that come before these are to have their KV already, and have left a state.
         """
-        segments, ranges, between = [], [], 0 if self.states is None else self.states.buffers.between
+        segments, ranges = [], []
         for segment, own in zip(self.segments, self.ranges, strict=True):
             there = range(max(own.start, rows.start), min(own.stop, rows.stop))
             if there:
-                segments.append(segment.piece(there.start - own.start, there.stop - own.start, between))
+                segments.append(segment.piece(there.start - own.start, there.stop - own.start))
                 ranges.append(there)
         return self._of(segments, ranges, rows)
 

@@ -56,9 +56,9 @@ MUTANTS = (
     Mutant(
         "a state is noted under one token more than it is of",
         SETTLEMENT,
-        "            left = segment.states_after(len(rows), goes_on=goes_on)\n",
+        "            left = segment.states_after(len(rows), result.rows, goes_on=goes_on)\n",
         "            left = {end + (end < len(slot.tokens)): buffer for end, buffer in "
-        "segment.states_after(len(rows), goes_on=goes_on).items()}\n",
+        "segment.states_after(len(rows), result.rows, goes_on=goes_on).items()}\n",
         SCENARIOS,
     ),
     Mutant(

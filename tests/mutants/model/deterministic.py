@@ -56,8 +56,8 @@ MUTANTS = (
     Mutant(
         "a piece of a step's rows takes the segments' rows from their beginning",
         "runtime/nn/layers/batch.py",
-        "segment.piece(there.start - own.start, there.stop - own.start, between)",
-        "segment.piece(0, len(there), between)",
+        "segment.piece(there.start - own.start, there.stop - own.start)",
+        "segment.piece(0, len(there))",
         ROWS,
     ),
     Mutant(

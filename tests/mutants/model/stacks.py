@@ -38,6 +38,13 @@ MUTANTS = (
         STACK,
     ),
     Mutant(
+        "a piece of a segment that goes on from the state before all of them",
+        "runtime/step/step.py",
+        "state=passed[0][1] if first and passed else self.state",
+        "state=self.state",
+        ("tests/unit/runtime/nn/layers/test_native_layer_prompts.py",),
+    ),
+    Mutant(
         "ends of layers that ran in one call, without its beginning",
         "runtime/step/step.py",
         "[began + seconds for seconds in ended]",

@@ -182,6 +182,19 @@ async def test_who_is_not_finite_in_the_first_step_is_told_so() -> None:
     assert result.steps == 1
 
 
+@pytest.mark.parametrize("raises", [True, False])
+async def test_a_step_that_does_not_count_leaves_nothing_older_than_what_it_went_on_from(*, raises: bool) -> None:
+    """The step behind it may have begun, and writes where that older state is."""
+
+    def fail(step: int) -> None:
+        if raises and step == 3:
+            raise ZeroDivisionError
+
+    segment = replace(_segments(1)[0], state=4, next_states=((1, 5),), spare_states=(6, 7))
+    (result,) = (await _run(Counting(before=fail, broken=[(0, 3)]), [segment])).segments
+    assert segment.states_after(len(result.tokens), result.rows, goes_on=False) == {10: 7}
+
+
 @pytest.mark.parametrize("failing", [0, 3])
 async def test_a_step_that_raises_ends_the_burst_with_what_came_before(failing: int) -> None:
     def fail(step: int) -> None:

@@ -56,6 +56,15 @@ def test_segments_do_not_share_a_mark() -> None:
     assert first.end == 6
 
 
+def test_pieces_of_several_segments_touch_no_state_of_one_another() -> None:
+    """They may be computed at once: each segment goes on from what it left itself."""
+    first = Segment(0, 5, [7] * 40, state=1, next_states=((30, 2), (40, 3)))
+    second = Segment(1, 0, [7] * 40, next_states=((40, 4),))
+    pieces = first.piece(0, 32), first.piece(32, 40), second.piece(0, 24), second.piece(24, 40)
+    expected = [(1, ((30, 2), (32, 3))), (3, ((8, 3),)), (None, ((24, 4),)), (4, ((16, 4),))]
+    assert [(one.state, one.next_states) for one in pieces] == expected
+
+
 # --- what the model is asked to do --------------------------------------------------------------------------------
 
 
