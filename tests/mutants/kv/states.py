@@ -134,15 +134,15 @@ MUTANTS = (
     Mutant(
         "what a slot goes on from makes way like any snapshot",
         STATES,
-        "            if record.owner is None or length != len(record.tokens)\n",
-        "",
+        "if record.owner is None or length != len(record.tokens):\n",
+        "if record.tokens:\n",
         UNIT,
     ),
     Mutant(
         "the newest snapshot makes way first",
         STATES,
-        "        record, _, length = min(snapshots, key=cost)\n",
-        "        record, _, length = snapshots[-1]\n",
+        "        record, length = min(self._snapshots(), key=cost)\n",
+        "        *_, (record, length) = self._snapshots()\n",
         UNIT,
     ),
     Mutant(

@@ -21,15 +21,15 @@ MUTANTS = (
     Mutant(
         "many float32 rows of a layer of bytes are left to PyTorch",
         "runtime/nn/layers/native_layer.py",
-        "deterministic or (of_bytes and dtype == torch.float32)",
+        "deterministic or (self._of_bytes and dtype == torch.float32)",
         "deterministic",
         PROMPTS,
     ),
     Mutant(
         "rows that see many keys are not left to PyTorch",
         "runtime/nn/layers/native_layer.py",
-        "keys <= self._most_keys",
-        "self._most_keys > 0",
+        " and self.mixer.keys(segment) <= MOST_KEYS",
+        "",
         PROMPTS,
     ),
     Mutant(
@@ -49,8 +49,8 @@ MUTANTS = (
     Mutant(
         "a piece of a segment lies where the segment begins",
         "runtime/step/step.py",
-        "            self.slot, self.start + first, self.token_ids",
-        "            self.slot, self.start, self.token_ids",
+        "            self.start + first,\n",
+        "            self.start,\n",
         ROWS,
     ),
     Mutant(
