@@ -83,6 +83,8 @@ class RunningBurst:
         except DeviceLost:
             raise
         except Exception as error:
+            if self._of_next is not None and self._model is not None:
+                self._model.drop_next()
             if not self._results:
                 raise
             logger.warning("a step of a burst failed (%r): it is run again", error)

@@ -169,8 +169,8 @@ MUTANTS = (
     Mutant(
         "a step that was begun ahead in vain is not dropped",
         "runtime/step/burst.py",
-        "            self._model.drop_next()\n",
-        "            pass\n",
+        "self._following is None:\n            self._model.drop_next()\n",
+        "self._following is None:\n            pass\n",
     ),
     Mutant(
         "a step is begun ahead beyond the end of its burst",

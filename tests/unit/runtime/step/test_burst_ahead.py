@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,18 @@ async def test_numbers_that_are_not_finite_drop_it() -> None:
     await _run(model, _segments(), Burst(5, 5, lambda: True))
     assert model.order[-3:] == ["begin next", "finish", "drop next"]
     assert model.order.count("drop next") == 1
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+async def test_tokens_that_cannot_be_read_drop_it(failing: int) -> None:
+    def fail(step: int) -> None:
+        if step == failing:
+            raise ZeroDivisionError
+
+    model = Ahead(reading=fail)
+    with nullcontext() if failing else pytest.raises(ZeroDivisionError):
+        await _run(model, _segments(), Burst(5, 5, lambda: True))
+    assert model.order[-3:] == ["begin next", "finish", "drop next"]
 
 
 async def test_something_that_comes_while_the_tokens_are_read_drops_it() -> None:
