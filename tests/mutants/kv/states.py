@@ -134,13 +134,8 @@ MUTANTS = (
     Mutant(
         "what a slot goes on from makes way like any snapshot",
         STATES,
-<<<<<<< HEAD
-        "                if record.owner is None or length != len(record.tokens):\n",
-        "                if True:\n",
-=======
         "if record.owner is None or length != len(record.tokens):\n",
         "if record.tokens:\n",
->>>>>>> review
         UNIT,
     ),
     Mutant(

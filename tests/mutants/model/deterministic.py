@@ -28,13 +28,8 @@ MUTANTS = (
     Mutant(
         "rows that see many keys are not left to PyTorch",
         "runtime/nn/layers/native_layer.py",
-<<<<<<< HEAD
-        "self._of_bytes and self.mixer.keys(segment) <= MOST_KEYS",
-        "self._of_bytes",
-=======
         " and self.mixer.keys(segment) <= MOST_KEYS",
         "",
->>>>>>> review
         PROMPTS,
     ),
     Mutant(
