@@ -146,7 +146,7 @@ class ModelConfig:
     @property
     def is_hybrid(self) -> bool:
         """Return whether any layer is recurrent."""
-        return any(layer is not None for layer in self.recurrent)
+        return any(self.states)
 
     def layer_kv_shape(self, layer: int) -> tuple[int, int, int]:
         """Return the shape of what a layer reads of a token: `(parts, heads, numbers of a head)`.
@@ -203,6 +203,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     num_layers = _num_layers(settings)
     context_length = integer(settings, "max_position_embeddings")
     types = layer_types(family, settings, num_layers)
+    settings = {**settings, "num_hidden_layers": num_layers, "layer_types": types}
     shape = read_shape({**settings, "head_dim": rotated_dim(settings)} if family.latent else settings)
     shapes = family.layer_shapes(settings, types)
     dims = dict.fromkeys(types, shape.head_dim)
@@ -310,6 +311,9 @@ def _refuse_unsupported(settings: Settings) -> None:
 
 
 def _num_layers(settings: Settings) -> int:
+    listed = settings.get("layer_types")
+    if settings.get("num_hidden_layers") is None and isinstance(listed, list | str):  # of Nemotron-H
+        settings = {"num_hidden_layers": len(listed)}
     num_layers = integer(settings, "num_hidden_layers")
     if num_layers > MAX_LAYERS:
         raise invalid("num_hidden_layers", num_layers, f"is more than {MAX_LAYERS}, which no model has")

@@ -118,7 +118,23 @@ class Mamba2Config:
         return StatePart((self.width - 1, self.channels)), StatePart(matrices, float32=True)
 
 
+@dataclass(frozen=True, slots=True)
+class NoMixerConfig:
+    """Nothing: the layer is an MLP alone, as Nemotron-H has them.
+
+    Attributes:
+        channels: of a convolution: none.
+    """
+
+    channels: int = 0
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        """No parts."""
+        return ()
+
+
 RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig | Mamba2Config
 
 # What each layer has in the place of attention; None is attention itself.
-Recurrent: TypeAlias = tuple[RecurrentConfig | None, ...]
+Recurrent: TypeAlias = tuple[RecurrentConfig | NoMixerConfig | None, ...]

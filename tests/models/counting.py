@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import torch
 
     from runtime.nn.layers.experts import MixtureOfExperts
-    from runtime.nn.layers.mlp import GatedMlp
+    from runtime.nn.layers.mlp import Mlp
 
 
 def count_experts(mixture: MixtureOfExperts) -> list[tuple[int, int]]:
@@ -18,7 +18,7 @@ def count_experts(mixture: MixtureOfExperts) -> list[tuple[int, int]]:
     class Counting:
         """An expert that notes its use."""
 
-        def __init__(self, index: int, expert: GatedMlp) -> None:
+        def __init__(self, index: int, expert: Mlp) -> None:
             self._index, self._expert = index, expert
             self.nbytes = expert.nbytes
 

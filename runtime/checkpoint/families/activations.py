@@ -1,4 +1,4 @@
-"""The activations of an MLP's gate, by their names in config.json."""
+"""The activations of an MLP, by their names in config.json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from runtime.checkpoint.families.family import Family
     from runtime.checkpoint.json_fields import Settings
 
-Activation = Literal["silu", "gelu_tanh"]
+# The last is that of an MLP without a gate, the square of ReLU; the others are of the gate.
+Activation = Literal["silu", "gelu_tanh", "relu2"]
 
 # The first two are one function.
 _NAMES: dict[str, Activation] = {"silu": "silu", "swish": "silu", "gelu_pytorch_tanh": "gelu_tanh"}

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.experts_config import MAX_EXPERTS, ExpertsConfig
+from runtime.checkpoint.families.layer_kinds import EXPERTS
 from runtime.checkpoint.json_fields import boolean, integer, invalid, number
 
 if TYPE_CHECKING:
@@ -119,6 +120,18 @@ def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of DeepSeek-V3: sigmoids with a correction, in groups (arXiv 2412.19437, section 2.1.2)."""
     _refuse_others(settings, scoring_func="sigmoid", topk_method="noaux_tc")
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
+
+
+def nemotron_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Nemotron-H: those of DeepSeek-V3, in the layers that the file calls so."""
+    # `moe_latent_size`, of Nemotron 3 Super, is where experts compute in fewer numbers.
+    _refuse_others(settings, mlp_hidden_act="relu2", moe_latent_size=None)
+    kinds = ["sparse" if kind == EXPERTS else "dense" for kind in settings["layer_types"]]
+    experts = deepseek3_experts({**settings, "mlp_layer_types": kinds}, num_layers)
+    if any(experts):
+        _refuse_others(settings, mlp_bias=False)
+    size = integer(settings, "moe_shared_expert_intermediate_size")
+    return tuple(one and replace(one, shared_size=size) for one in experts)
 
 
 def mistral4_experts(settings: Settings, num_layers: int) -> Experts:

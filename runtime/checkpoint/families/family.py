@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.layer_shape import LayerShape
     from runtime.checkpoint.mtp_layout import MtpLayout
-    from runtime.checkpoint.recurrent_config import RecurrentConfig
+    from runtime.checkpoint.recurrent_config import NoMixerConfig, RecurrentConfig
     from runtime.checkpoint.rope_config import RopeKind
 
 
@@ -88,7 +88,7 @@ class Family:
     scales: Callable[[Settings, int], Scales] = llama_scales
     mlp_size: Callable[[Settings], int] = plain_mlp
     layer_types: Callable[[Settings, int], list[str]] = all_full
-    recurrent: Mapping[str, Callable[[Settings], RecurrentConfig]] = field(default_factory=dict)
+    recurrent: Mapping[str, Callable[[Settings], RecurrentConfig | NoMixerConfig]] = field(default_factory=dict)
     reads_layer_types: bool = False
     layer_shapes: Callable[[Settings, list[str]], tuple[LayerShape, ...]] = all_alike
     layer_scalars: bool = False

@@ -5,27 +5,45 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
-from runtime.checkpoint.families.experts import granite_hybrid_experts, lfm2_experts, no_experts, qwen_shared_experts
+from runtime.checkpoint.families.experts import (
+    granite_hybrid_experts,
+    lfm2_experts,
+    nemotron_experts,
+    no_experts,
+    qwen_shared_experts,
+)
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import (
     CONV,
+    EXPERTS,
     LINEAR,
+    MLP,
     all_linear,
     attention_by_number,
     linear_at_intervals,
+    none_rotate,
     rotates_by_name,
     rotates_by_theta,
 )
+from runtime.checkpoint.families.layer_shapes import mlps_alone
 from runtime.checkpoint.families.layout import (
     join_convolutions,
+    mixers_by_kind,
     renamed,
     split_delta,
     split_query_gate,
     split_shared_mlp,
     text_part,
 )
-from runtime.checkpoint.families.norms import GEMMA, LFM2, OLMO_HYBRID
-from runtime.checkpoint.families.recurrent import gated_delta, mamba2, olmo_delta, short_conv
+from runtime.checkpoint.families.norms import GEMMA, LFM2, NEMOTRON, OLMO_HYBRID
+from runtime.checkpoint.families.recurrent import (
+    gated_delta,
+    mamba2,
+    nemotron_mamba,
+    no_mixer,
+    olmo_delta,
+    short_conv,
+)
 from runtime.checkpoint.families.sizes import granite_mlp, lfm2_mlp, plain_mlp
 
 _LFM2 = Family(
@@ -152,6 +170,55 @@ _OLMO = Family(
     },
 )
 
+_NEMOTRON = Family(
+    "nemotron_h",
+    mlp_bias="mlp_bias",
+    norms=NEMOTRON,
+    activation_key="mlp_hidden_act",
+    activation_names={"relu2": "relu2"},
+    layer_types=all_linear,
+    reads_layer_types=True,
+    recurrent={LINEAR: nemotron_mamba, MLP: no_mixer, EXPERTS: no_mixer},
+    layer_shapes=mlps_alone,
+    rotary=none_rotate,
+    experts=nemotron_experts,
+    layout=(
+        renamed({"backbone": "model", "model.embeddings": "model.embed_tokens", "model.norm_f": "model.norm"}),
+        mixers_by_kind,
+    ),
+    passed_over=("mtp.",),
+    aliases={"hybrid_override_pattern": "layer_types", "layers_block_type": "layer_types"},
+    defaults={
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "intermediate_size": 21504,
+        "max_position_embeddings": 4096,
+        "mlp_hidden_act": "relu2",
+        "layer_norm_epsilon": 1e-5,
+        "mamba_hidden_act": "silu",
+        "mamba_num_heads": 128,
+        "mamba_head_dim": 64,
+        "n_groups": 8,
+        "ssm_state_size": 128,
+        "conv_kernel": 4,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "time_step_limit": None,
+        "default_num_experts": 8,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 7688,
+        "moe_shared_expert_intermediate_size": 7688,
+        "moe_layer_freq": 1,
+        "n_shared_experts": 1,
+        "n_group": 1,
+        "topk_group": 1,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 1.0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    },
+)
+
 HYBRID_FAMILIES: dict[str, Family] = {
     "Lfm2ForCausalLM": _LFM2,
     "Lfm2MoeForCausalLM": replace(
@@ -200,6 +267,7 @@ HYBRID_FAMILIES: dict[str, Family] = {
             "time_step_limit": None,
         },
     ),
+    "NemotronHForCausalLM": _NEMOTRON,
     "OlmoHybridForCausalLM": _OLMO,
     "Qwen3NextForCausalLM": _QWEN3_NEXT,
     "Qwen3_5ForCausalLM": _QWEN3_5,

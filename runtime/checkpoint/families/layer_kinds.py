@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names
 CONV, LINEAR = "conv", "linear_attention"  # likewise, of recurrent layers
+MLP, EXPERTS = "mlp", "moe"  # likewise, of layers that mix no rows
 _OLD_NAMES = {"attention": FULL, "mamba": LINEAR}  # in files of transformers 4
+_LETTERS = {"*": FULL, "M": LINEAR, "-": MLP, "E": EXPERTS}  # in those of Nemotron-H
 
 
 def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str]:
@@ -30,6 +32,8 @@ def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str
 def _types(family: Family, settings: Settings, num_layers: int) -> list[str]:
     """Return the types that the file gives, if the family reads them, or those of the family's rule."""
     given = settings.get("layer_types")
+    if isinstance(given, str):
+        given = [_LETTERS.get(letter, letter) for letter in given]
     if isinstance(given, list) and family.recurrent:
         given = [_OLD_NAMES.get(kind, kind) if isinstance(kind, str) else kind for kind in given]
     if given is None or not family.reads_layer_types:
@@ -152,6 +156,11 @@ def rotates_by_name(settings: Settings, types: list[str]) -> tuple[bool, ...]:
     if name not in ("rope", "nope", None):
         raise invalid("position_embedding_type", name, "is neither 'rope' nor 'nope'")
     return (name == "rope",) * len(types)
+
+
+def none_rotate(settings: Settings, types: list[str]) -> tuple[bool, ...]:
+    """Rotate in no layer, as Nemotron-H does."""
+    return (False,) * len(types)
 
 
 def rotates_by_theta(settings: Settings, types: list[str]) -> tuple[bool, ...]:

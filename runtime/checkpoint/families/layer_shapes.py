@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.families.layer_kinds import FULL
+from runtime.checkpoint.families.layer_kinds import EXPERTS, FULL, MLP
 from runtime.checkpoint.json_fields import boolean, integer, invalid
 from runtime.checkpoint.layer_shape import LayerShape
 
@@ -77,6 +77,13 @@ def gemma4_shapes(settings: Settings, types: list[str]) -> tuple[LayerShape, ...
         inner = width * shapes[layer].intermediate_size
         shapes[layer] = replace(shapes[layer], kv_layer=latest[types[layer]], intermediate_size=inner)
     return tuple(shapes)
+
+
+def mlps_alone(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
+    """Give an MLP to those layers alone that are nothing else, as Nemotron-H does."""
+    shape = read_shape(settings)
+    without = replace(shape, intermediate_size=0)
+    return tuple(shape if kind in (MLP, EXPERTS) else without for kind in types)
 
 
 def no_layer_inputs(settings: Settings) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, NoMixerConfig
 from runtime.checkpoint.stored import JoinedRows, SelectedColumns, SelectedRows
 from runtime.errors import CheckpointError
 
@@ -76,6 +76,7 @@ _NOT_TEXT = re.compile(
 
 _BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
 _KEYS_VALUES = re.compile(r"model\.layers\.(?P<layer>\d+)\.self_attn\.[kv]_(?:proj|norm)\.")
+_MIXER = re.compile(r"^(model\.layers\.)(\d+)\.mixer\.")
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
@@ -166,6 +167,18 @@ def join_convolutions(tensors: Mapping[str, StoredTensor], config: Sizes) -> Map
         elif not (".k_conv1d." in name or ".v_conv1d." in name):
             found[name] = stored
     return found
+
+
+def mixers_by_kind(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Give `mixer` the name of what it is in each layer (Nemotron-H)."""
+
+    def own(found: re.Match[str]) -> str:
+        layer = int(found[2])
+        kind = config.recurrent[layer] if layer < config.num_layers else None
+        name = "self_attn" if kind is None else "mlp" if isinstance(kind, NoMixerConfig) else "mamba"
+        return f"{found[1]}{layer}.{name}."
+
+    return {_MIXER.sub(own, name): stored for name, stored in tensors.items()}
 
 
 def split_shared_mlp(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:

@@ -42,9 +42,12 @@ class Norms:
     parallel: bool = False
     of_recurrent: Norms | None = None
 
-    def of_layer(self, *, recurrent: bool) -> Norms:
-        """Return those of a layer that is recurrent or attends."""
-        return self.of_recurrent if recurrent and self.of_recurrent is not None else self
+    def of_layer(self, *, recurrent: bool, mixes: bool = True, has_mlp: bool = True) -> Norms:
+        """Return those of a layer that is recurrent or attends, and may lack one of its two parts."""
+        norms = self.of_recurrent if recurrent and self.of_recurrent is not None else self
+        if not mixes:
+            norms = replace(norms, before_attention=None, after_attention=None)
+        return norms if has_mlp else replace(norms, before_mlp=None, after_mlp=None)
 
 
 LLAMA = Norms()
@@ -65,6 +68,7 @@ OLMO2 = Norms(
     after_mlp="post_feedforward_layernorm",
 )
 OLMO_HYBRID = replace(OLMO2, of_recurrent=LLAMA)
+NEMOTRON = Norms(eps_key="layer_norm_epsilon", before_attention="norm", before_mlp="norm")
 LFM2 = Norms(eps_key="norm_eps", before_attention="operator_norm", before_mlp="ffn_norm")
 GLM4 = Norms(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
 COHERE = Norms(kind="layer", eps_key="layer_norm_eps", before_mlp=None, parallel=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.json_fields import boolean, integer, invalid
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, ShortConvConfig
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, NoMixerConfig, ShortConvConfig
 
 if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
@@ -58,8 +58,7 @@ def mamba2(settings: Settings) -> Mamba2Config:
     """Read the keys of Granite's Mamba 2."""
     if settings["hidden_act"] != "silu":
         raise invalid("hidden_act", settings["hidden_act"], "is not supported, only 'silu' is in this family")
-    if settings["time_step_limit"] not in _NO_LIMIT:
-        raise invalid("time_step_limit", settings["time_step_limit"], "is not supported: time has no limit here")
+    _refuse_limit(settings)
     heads, groups = integer(settings, "mamba_n_heads"), integer(settings, "mamba_n_groups")
     inner = integer(settings, "mamba_expand") * integer(settings, "hidden_size")
     if inner % heads or heads % groups:
@@ -75,3 +74,32 @@ def mamba2(settings: Settings) -> Mamba2Config:
         bias=boolean(settings, "mamba_proj_bias"),
         conv_bias=boolean(settings, "mamba_conv_bias"),
     )
+
+
+def nemotron_mamba(settings: Settings) -> Mamba2Config:
+    """Read the keys of Nemotron-H's Mamba 2."""
+    if settings["mamba_hidden_act"] != "silu":
+        raise invalid("mamba_hidden_act", settings["mamba_hidden_act"], "is not supported, only 'silu' is")
+    _refuse_limit(settings)
+    heads, groups = integer(settings, "mamba_num_heads"), integer(settings, "n_groups")
+    if heads % groups:
+        raise invalid("mamba_num_heads", heads, f"is not divided by {groups} groups")
+    return Mamba2Config(
+        width=integer(settings, "conv_kernel"),
+        heads=heads,
+        head_dim=integer(settings, "mamba_head_dim"),
+        groups=groups,
+        size=integer(settings, "ssm_state_size"),
+        bias=boolean(settings, "use_bias"),
+        conv_bias=boolean(settings, "use_conv_bias"),
+    )
+
+
+def no_mixer(settings: Settings) -> NoMixerConfig:
+    """Return that there is nothing."""
+    return NoMixerConfig()
+
+
+def _refuse_limit(settings: Settings) -> None:
+    if settings["time_step_limit"] not in _NO_LIMIT:
+        raise invalid("time_step_limit", settings["time_step_limit"], "is not supported: time has no limit here")

@@ -1,16 +1,19 @@
-"""One decoder layer: attention, or what takes its place, and MLP, each between its norms, each added to the states."""
+"""One decoder layer: attention, or what takes its place, and MLP, each between its norms, each added to the states.
+
+A layer may lack one of the two.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, ShortConvConfig
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, NoMixerConfig, ShortConvConfig
 from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.gated_delta import GatedDelta
 from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.layer_inputs import LayerInput
 from runtime.nn.layers.mamba2 import Mamba2
-from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp
+from runtime.nn.layers.mlp import read_mlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.layers.short_conv import ShortConv
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
+    from runtime.nn.layers.mlp import Mlp
     from runtime.nn.source import WeightSource
 
 # What mixes a row with those before it.
@@ -35,12 +39,16 @@ class DecoderLayer:
     """
 
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
-        norms = config.norms.of_layer(recurrent=config.recurrent[index] is not None)
-        self.before_attention = read_norm(source, norms.before_attention, config)
         self.attention = _attention(source, config, index)
+        self.mlp = _mlp(source.under("mlp"), config, index)
+        norms = config.norms.of_layer(
+            recurrent=config.recurrent[index] is not None,
+            mixes=self.attention is not None,
+            has_mlp=self.mlp is not None,
+        )
+        self.before_attention = read_norm(source, norms.before_attention, config)
         self.after_attention = read_norm(source, norms.after_attention, config)
         self.before_mlp = read_norm(source, norms.before_mlp, config)
-        self.mlp = _mlp(source.under("mlp"), config, index)
         experts = config.experts[index]
         beside = experts is not None and experts.beside_mlp
         self.beside_mlp = ExpertsBesideMlp(source, config, index) if beside else None
@@ -62,12 +70,14 @@ class DecoderLayer:
         """Transform the hidden states of all rows, in place, and write their KV."""
         hidden, scale = batch.hidden, self._scale
         normed = self.before_attention(hidden)
-        hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=scale)
-        normed = normed if self._parallel else self.before_mlp(hidden)
-        added = batch.whole(self.mlp(normed))
-        if self.beside_mlp is not None:
-            added = self.beside_mlp(hidden, added)
-        hidden.add_(self.after_mlp(added), alpha=scale)
+        if self.attention is not None:
+            hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=scale)
+        if self.mlp is not None:
+            normed = normed if self._parallel else self.before_mlp(hidden)
+            added = batch.whole(self.mlp(normed))
+            if self.beside_mlp is not None:
+                added = self.beside_mlp(hidden, added)
+            hidden.add_(self.after_mlp(added), alpha=scale)
         if self.layer_input is not None:
             assert batch.layer_inputs is not None, "the model gives them to all layers or to none"
             hidden.add_(self.layer_input(hidden, batch.layer_inputs[:, self._index]))
@@ -75,7 +85,7 @@ class DecoderLayer:
             hidden.mul_(self.scalar)
 
 
-def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer:
+def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer | None:
     match config.recurrent[index]:
         case None:
             kind = SelfAttention if config.latent is None else LatentAttention
@@ -86,16 +96,14 @@ def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer:
             return GatedDelta(source, own, config.hidden_size, config.norm_eps, index)
         case Mamba2Config() as own:
             return Mamba2(source, own, config.hidden_size, config.norm_eps, index)
+        case NoMixerConfig():
+            return None
 
 
-def _mlp(source: WeightSource, config: ModelConfig, index: int) -> GatedMlp | MixtureOfExperts:
-    experts = config.experts[index]
+def _mlp(source: WeightSource, config: ModelConfig, index: int) -> Mlp | MixtureOfExperts | None:
+    experts, inner = config.experts[index], config.shape(index).intermediate_size
     if experts is not None and not experts.beside_mlp:
-        return MixtureOfExperts(source, config.hidden_size, experts, ACTIVATIONS[config.activation])
-    return GatedMlp(
-        source,
-        config.hidden_size,
-        config.shape(index).intermediate_size,
-        bias=config.mlp_bias,
-        activation=ACTIVATIONS[config.activation],
-    )
+        return MixtureOfExperts(source, config.hidden_size, experts, config.activation)
+    if not inner:
+        return None
+    return read_mlp(source, config.hidden_size, inner, config.activation, bias=config.mlp_bias)

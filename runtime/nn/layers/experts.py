@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from runtime.nn.layers.mlp import ACTIVATIONS, GatedMlp, swiglu
+from runtime.nn.layers.mlp import GatedMlp, read_mlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.router import Router
 from runtime.nn.matrices.linear import total_bytes
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.experts_config import ExpertsConfig
+    from runtime.checkpoint.families.activations import Activation
+    from runtime.nn.layers.mlp import Mlp
     from runtime.nn.source import WeightSource
 
 
@@ -36,7 +38,7 @@ class MixtureOfExperts:
         source: of the weights, under the module's name.
         hidden: size of a row.
         config: of the experts.
-        activation: joins gate and up, where that is not clamped.
+        activation: of each, where that is not clamped.
     """
 
     def __init__(
@@ -44,25 +46,20 @@ class MixtureOfExperts:
         source: WeightSource,
         hidden: int,
         config: ExpertsConfig,
-        activation: Callable[[Tensor, Tensor], Tensor] = swiglu,
+        activation: Activation = "silu",
     ) -> None:
+        read: Callable[..., Mlp] = partial(read_mlp, activation=activation)
         if config.clamped is not None:
-            activation = partial(clamped_swiglu, clamped=config.clamped)
+            read = partial(GatedMlp, activation=partial(clamped_swiglu, clamped=config.clamped))
         self.router = Router(source.under("gate"), hidden, config)
         self.experts = [
-            GatedMlp(
-                source.under(f"experts.{index}"),
-                hidden,
-                config.intermediate_size,
-                bias=config.bias,
-                activation=activation,
-            )
+            read(source.under(f"experts.{index}"), hidden, config.intermediate_size, bias=config.bias)
             for index in range(config.count)
         ]
-        self.shared: GatedMlp | None = None
+        self.shared: Mlp | None = None
         self.shared_gate = source.tensor("shared_expert_gate.weight", 1, hidden) if config.shared_gate else None
         if config.shared_size:
-            self.shared = GatedMlp(source.under("shared_experts"), hidden, config.shared_size)
+            self.shared = read_mlp(source.under("shared_experts"), hidden, config.shared_size, activation)
 
     @property
     def nbytes(self) -> int:
@@ -101,9 +98,7 @@ class ExpertsBesideMlp:
         experts = config.experts[index]
         assert experts is not None
         self.before = read_norm(source, "pre_feedforward_layernorm_2", config)
-        self.experts = MixtureOfExperts(
-            source.under("mlp"), config.hidden_size, experts, ACTIVATIONS[config.activation]
-        )
+        self.experts = MixtureOfExperts(source.under("mlp"), config.hidden_size, experts, config.activation)
         self.after = read_norm(source, "post_feedforward_layernorm_2", config)
         self.after_mlp = read_norm(source, "post_feedforward_layernorm_1", config)
 

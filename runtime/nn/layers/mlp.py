@@ -1,8 +1,8 @@
-"""The gated MLP of a decoder layer (Shazeer, "GLU Variants Improve Transformer", arXiv 2002.05202)."""
+"""The MLP of a decoder layer: gated (arXiv 2002.05202), or of squared ReLU without a gate (arXiv 2109.08668)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch.nn.functional as F
 
@@ -63,3 +63,37 @@ class GatedMlp:
         gate_up = self.gate_up(x)  # [rows, 2 * inner]
         gate, up = gate_up.narrow(1, 0, self._inner), gate_up.narrow(1, self._inner, self._inner)
         return self.down(self._activation(gate, up))
+
+
+class SquaredReluMlp:
+    """`down(relu(up(x))^2)`.
+
+    Args:
+        source: of the weights, under the module's name.
+        hidden: size of a row.
+        inner: size of a row of up.
+        bias: whether the projections have one.
+    """
+
+    def __init__(self, source: WeightSource, hidden: int, inner: int, *, bias: bool = False) -> None:
+        self.up = source.linear({"up_proj": inner}, hidden, bias=bias)
+        self.down = source.linear({"down_proj": hidden}, inner, bias=bias)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.up.nbytes + self.down.nbytes
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Transform rows, `[rows, hidden]` to the same."""
+        return self.down(F.relu(self.up(x)).square_())
+
+
+Mlp: TypeAlias = GatedMlp | SquaredReluMlp
+
+
+def read_mlp(source: WeightSource, hidden: int, inner: int, activation: Activation, *, bias: bool = False) -> Mlp:
+    """Return the MLP that has this activation."""
+    if activation == "relu2":
+        return SquaredReluMlp(source, hidden, inner, bias=bias)
+    return GatedMlp(source, hidden, inner, bias=bias, activation=ACTIVATIONS[activation])

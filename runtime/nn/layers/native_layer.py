@@ -202,7 +202,7 @@ def with_native_layers(
 def _mlp(layer: DecoderLayer, config: ModelConfig, dtype: torch.dtype) -> GatedMlp:
     """Return the MLP of a layer that has nothing beside attention which the kernels do not.  Raises NotInKernels."""
     if not isinstance(layer.mlp, GatedMlp):
-        raise NotInKernels("experts")
+        raise NotInKernels("experts, or no gated MLP")
     if config.layer_shapes or config.layer_scalars:
         raise NotInKernels("layers of other sizes each, or scaled layers")
     if config.norms.parallel:

@@ -12,6 +12,8 @@ from transformers import (
     Lfm2ForCausalLM,
     Lfm2MoeConfig,
     Lfm2MoeForCausalLM,
+    NemotronHConfig,
+    NemotronHForCausalLM,
     OlmoHybridConfig,
     OlmoHybridForCausalLM,
     Qwen3_5Config,
@@ -81,6 +83,16 @@ _granite_hybrid = partial(
     mamba_d_state=24,
 )
 
+_nemotron = partial(
+    write_checkpoint,
+    model_class=NemotronHForCausalLM,
+    config_class=NemotronHConfig,
+    head_dim=16,
+    mamba_num_heads=8,
+    mamba_head_dim=12,
+    n_groups=2,
+    ssm_state_size=24,
+)
 _olmo_hybrid = partial(
     write_checkpoint,
     model_class=OlmoHybridForCausalLM,
@@ -117,6 +129,24 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
     ),
     "granite-hybrid-moe": partial(
         _granite_hybrid, seed=58, num_local_experts=5, mamba_proj_bias=True, attention_bias=True, mamba_n_groups=1
+    ),
+    "nemotron-h": partial(
+        _nemotron,
+        seed=61,
+        layers_block_type=["linear_attention", "mlp", "full_attention", "mlp"],
+        mlp_bias=True,
+        use_bias=True,
+    ),
+    "nemotron-h-moe": partial(
+        _nemotron,
+        seed=62,
+        layers_block_type=["linear_attention", "moe", "full_attention", "moe", "linear_attention"],
+        n_routed_experts=6,
+        n_group=2,
+        moe_intermediate_size=32,
+        moe_shared_expert_intermediate_size=48,
+        routed_scaling_factor=1.5,
+        use_conv_bias=False,
     ),
     "olmo-hybrid": partial(_olmo_hybrid, seed=59, rope_parameters={"rope_type": "default", "rope_theta": None}),
     "olmo-hybrid-rope": partial(

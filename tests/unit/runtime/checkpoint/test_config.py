@@ -48,7 +48,7 @@ def _thetas(config: Any) -> set[float]:  # noqa: ANN401
     """Of transformers' ropes, which are one for all layers, or one for each type of them; or none rotates."""
     if getattr(config, "position_embedding_type", "rope") != "rope":
         return set()
-    given = config.rope_parameters
+    given = getattr(config, "rope_parameters", {})
     thetas = {given["rope_theta"]} if "rope_theta" in given else {own["rope_theta"] for own in given.values()}
     return thetas - {None}
 
@@ -99,6 +99,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("exaone4-full", (None, None, None), (True, True, True)),
         ("granite-hybrid", (None, None, None), (False, True, False)),
         ("granite-hybrid-moe", (None, None, None), (False, False, False)),
+        ("nemotron-h", (None,) * 4, (False,) * 4),
         ("olmo-hybrid", (None, None, None), (False, False, False)),
         ("olmo-hybrid-rope", (None, None, None), (False, True, False)),
     ],

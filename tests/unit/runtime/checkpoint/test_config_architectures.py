@@ -38,6 +38,7 @@ SERVED = """
     llama
     minimax_m2
     ministral ministral3 mistral mistral3 mistral4 mixtral
+    nemotron_h
     olmo2 olmo3 olmo_hybrid olmoe
     phi3
     qwen2 qwen3 qwen3_moe qwen3_next
@@ -53,7 +54,6 @@ HYBRIDS = """
     kimi_linear
     mamba2
     minimax
-    nemotron_h
     recurrent_gemma
     zamba2
 """.split()

@@ -82,8 +82,10 @@ def _mlps(layer: DecoderLayer) -> list[tuple[str, GatedMlp]]:
     """A layer's MLP, or those of its experts, by their names."""
     if isinstance(layer.mlp, GatedMlp):
         return [("mlp", layer.mlp)]
-    shared = [] if layer.mlp.shared is None else [("mlp.shared_experts", layer.mlp.shared)]
-    return [*((f"mlp.experts.{index}", expert) for index, expert in enumerate(layer.mlp.experts)), *shared]
+    assert isinstance(layer.mlp, MixtureOfExperts)
+    named = [*((f"mlp.experts.{i}", expert) for i, expert in enumerate(layer.mlp.experts))]
+    named += [] if layer.mlp.shared is None else [("mlp.shared_experts", layer.mlp.shared)]
+    return [(name, mlp) for name, mlp in named if isinstance(mlp, GatedMlp)]
 
 
 def _router(router: Router) -> Iterator[tuple[str, Tensor]]:

@@ -12,7 +12,13 @@ from safetensors.torch import load_file, save_file
 from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.experts_config import ExpertsConfig
 from runtime.checkpoint.open import open_checkpoint
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, ShortConvConfig, StatePart
+from runtime.checkpoint.recurrent_config import (
+    GatedDeltaConfig,
+    Mamba2Config,
+    NoMixerConfig,
+    ShortConvConfig,
+    StatePart,
+)
 from runtime.errors import CheckpointError
 from runtime.loading.mtp_weights import missing_mtp
 from runtime.nn.weights import load_weights
@@ -119,6 +125,58 @@ def test_sizes_of_olmo_are_shares_of_the_model() -> None:
     assert config.distinct_ropes == ()
     plain = parse_config({**OLMO, "linear_allow_neg_eigval": False})
     assert (plain.recurrent[0], len(plain.distinct_ropes)) == (replace(linear, beta=1.0), 1)
+
+
+NEMOTRON = {  # as the published files of Nemotron 3 Nano have it, with fewer layers
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "head_dim": 128,
+    "hidden_size": 2688,
+    "hybrid_override_pattern": "ME*-",
+    "intermediate_size": 1856,
+    "mamba_num_heads": 64,
+    "max_position_embeddings": 262144,
+    "moe_intermediate_size": 1856,
+    "moe_shared_expert_intermediate_size": 3712,
+    "n_routed_experts": 128,
+    "num_attention_heads": 32,
+    "num_experts_per_tok": 6,
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 2,
+    "routed_scaling_factor": 2.5,
+    "vocab_size": 131072,
+}
+
+
+def test_a_layer_of_nemotron_is_one_part() -> None:
+    config = parse_config(NEMOTRON)
+    mamba = Mamba2Config(width=4, heads=64, head_dim=64, groups=8, size=128, bias=False, conv_bias=True)
+    assert config.recurrent == (mamba, NoMixerConfig(), None, NoMixerConfig())
+    assert config.kv_pieces == (0, 0, 1, 0)
+    experts = ExpertsConfig(128, 6, 1856, "sigmoid", scaling=2.5, shared_size=3712)
+    assert config.experts == (None, experts, None, None)
+    assert [config.shape(layer).intermediate_size for layer in range(4)] == [0, 1856, 0, 1856]
+    named = {**NEMOTRON, "layers_block_type": ["mamba", "moe", "attention", "mlp"]}
+    assert parse_config({key: named[key] for key in named.keys() - {"num_hidden_layers"}}) == config
+
+
+@every_row(
+    "settings, key",
+    [
+        ({"hybrid_override_pattern": "MEX-"}, "layer_types"),
+        ({"hybrid_override_pattern": "MEM-"}, "layer_types"),
+        ({"hybrid_override_pattern": "ME*"}, "layer_types"),
+        ({"mamba_num_heads": 60}, "mamba_num_heads"),
+        ({"mamba_hidden_act": "gelu"}, "mamba_hidden_act"),
+        ({"mlp_bias": True}, "mlp_bias"),
+        ({"mlp_hidden_act": "silu"}, "mlp_hidden_act"),
+        ({"moe_latent_size": 1024}, "moe_latent_size"),
+        ({"time_step_limit": [0.001, 0.1]}, "time_step_limit"),
+    ],
+)
+def test_what_is_not_computed_of_nemotron_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(CheckpointError, match=key):
+        parse_config({**NEMOTRON, **settings})
 
 
 @every_row(

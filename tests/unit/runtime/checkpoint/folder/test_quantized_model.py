@@ -129,6 +129,8 @@ def test_a_quantised_folder_says_what_its_expanded_weights_say(tool: str, family
     x = torch.randn(3, 64, generator=torch.Generator().manual_seed(0))
     full = load_weights(open_checkpoint(plain), device=CPU, dtype=torch.float32)
     for mine, theirs in zip(auto.layers, full.layers, strict=True):
+        assert mine.mlp is not None
+        assert theirs.mlp is not None
         expected_rows = theirs.mlp(x)
         assert ((mine.mlp(x) - expected_rows).norm() / expected_rows.norm()).item() < 0.02
 
