@@ -117,7 +117,7 @@ async def test_steps_of_a_burst_take_turns_with_three_buffers(subject: Subject, 
 
 
 def test_kernels_compute_the_layers_that_they_can(subject: Subject) -> None:
-    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32", state_memory=2**20)
+    options = LoadOptions(subject.folder, slots=1, context=128, device="cpu", dtype="float32", state_memory=2**23)
     loaded = load_model(options, open_checkpoint(subject.folder))
     assert loaded.native_layers < loaded.num_layers
     assert generate(loaded, [Running(0, PROMPT, chunk=7)], TOKENS)[0] == subject.solo
