@@ -287,7 +287,7 @@ class TransferPlanner:
         rings = self._table.rings
         if rings is None or cached.shape == saved.shape:
             return cached
-        return cached[[layer for layer, window in enumerate(rings.windows) if window is None]]
+        return cached[rings.full_pieces]
 
     def _quarantine(self, record: HoldRecord, wrong: Collection[BlockKey]) -> None:
         """Let nothing be used any more that came from these blocks, or may have been computed after them."""

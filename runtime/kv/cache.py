@@ -17,7 +17,7 @@ there.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -99,7 +99,7 @@ class KVCache:
         self.slots = slots
         self.context = context
         self.positions = slots * context if positions is None else positions
-        self.rings = rings
+        self.rings = None if rings is None else replace(rings, pieces=config.kv_pieces)
         self._written = [0] * slots  # rows of each that rings were given; see `note_rows`
         self._ring = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
         self._layers: list[torch.Tensor] = []

@@ -31,10 +31,12 @@ class Rings:
     Attributes:
         windows: per layer, its window where it has a ring; None where it keeps all positions.
         slack: positions of each ring beyond its window.
+        pieces: per layer, of a token's KV, as `ModelConfig.kv_pieces`; empty for one each.
     """
 
     windows: tuple[int | None, ...]
     slack: int
+    pieces: tuple[int, ...] = ()
 
     @property
     def max_rows(self) -> int:
@@ -59,6 +61,13 @@ class Rings:
     def has_full_layers(self) -> bool:
         """Return whether any layer keeps all positions."""
         return None in self.windows
+
+    @property
+    def full_pieces(self) -> list[int]:
+        """The numbers of a token's pieces that are of layers without a ring."""
+        counts = self.pieces or (1,) * len(self.windows)
+        owners = [window for window, count in zip(self.windows, counts, strict=True) for _ in range(count)]
+        return [piece for piece, window in enumerate(owners) if window is None]
 
     def capacity(self, layer: int) -> int | None:
         """Return the positions of a layer's ring; None where it has none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,10 +39,10 @@ def leave(terminal: Terminal, key: str = "q") -> None:
 
 
 def test_a_request_is_shown_and_hung_up(server: ForkedServer, terminal: Terminal) -> None:
-    with Http1(server, completion(prompt(30), 3000)) as stream:
-        stream.read_tokens(1)
+    with ExitStack() as clients:
         with server.held():  # or it may have ended before it is shown
-            terminal.wait_for(stream.id, "decode")
+            stream = clients.enter_context(Http1(server, completion(prompt(30), 3000)))
+            terminal.wait_for(stream.id, "prefill")
             terminal.type("h")
             terminal.wait_for(f"hung up {stream.id}")
         stream.read_all()

@@ -94,3 +94,8 @@ def test_the_capacity_of_a_layer_is_its_window_and_the_slack() -> None:
     assert rings.max_rows == 16
     assert rings.has_full_layers
     assert not Rings((16,), 32).has_full_layers
+
+
+def test_a_layer_may_have_several_pieces_of_a_token_or_none() -> None:
+    assert Rings((None, 16, None), 32).full_pieces == [0, 2]
+    assert Rings((16, None, 16, None), 32, (1, 2, 0, 1)).full_pieces == [1, 2, 3]

@@ -148,6 +148,9 @@ def test_blocks_without_windows_serve_all_but_the_end_of_a_prefix(subject: Subje
     assert whole is not None
     assert part.shape[0] == model.kv.full_pieces
     assert whole.shape[0] == model.kv.row_shape[0]
+    without = model.transfer(Save(0, middle, end, windows=False))
+    assert without is not None
+    assert torch.equal(whole[model.kv.rings.full_pieces], without)
     model.transfer(Load(1, 0, part, origin=model.context))
     model.transfer(Load(1, middle, whole, origin=model.context))
     changed = [*PROMPT[:end], *PROMPT[:20]]
