@@ -34,8 +34,8 @@ class StateMemory:
 
     @property
     def nbytes(self) -> int:
-        """Return what all of them take."""
-        return self.buffers * self.bytes_per_buffer
+        """Return what all of them take, with one of zeros for a sequence's beginning."""
+        return (self.buffers + 1) * self.bytes_per_buffer
 
     def __str__(self) -> str:
         """Say how many there are, and how large one is."""

@@ -170,7 +170,7 @@ LOOKS: dict[type, set[str]] = {
             "runs_alone",
             "life",
         ),
-        *("reads_anew", "may_reuse", "has_leaders", "leaders", "led_by", "is_led", "loss"),
+        *("reads_anew", "may_reuse", "has_leaders", "leaders", "led_by", "is_led", "loss", "shared_with"),
     },
     Life: {"state", "phase"},
     Ledger: {"cached", "committed", "computed_at", "close", "preemptions", "preempted_seconds"},

@@ -104,7 +104,7 @@ def test_recurrent_layers_take_memory_for_rows_and_states(tmp_path: Path) -> Non
     )
     convolved = 128 + 2 * 2 * 24
     assert takes.activations - without.activations == 512 * 16 * convolved * 4
-    states = options.slots * (PER_SLOT + SNAPSHOTS) * state_bytes(config, torch.bfloat16)
+    states = (options.slots * (PER_SLOT + SNAPSHOTS) + 1) * state_bytes(config, torch.bfloat16)
     assert (without.states.nbytes, takes.states.nbytes) == (0, states)
     assert takes.without_kv == takes.weights + states + max(takes.largest_part, takes.activations)
 

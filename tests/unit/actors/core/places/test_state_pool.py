@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.places.state_pool import StatePool, least_buffers
+from runtime.loading.state_buffers import PER_SLOT
 
 
 def test_a_buffer_is_free_until_it_is_named_and_again_when_its_last_name_is_taken_back() -> None:
@@ -39,3 +40,7 @@ def test_a_count_that_is_wrong_is_found(named: list[int]) -> None:
 @pytest.mark.parametrize(("drafts", "of_each"), [(0, 5), (3, 5), (8, 10)])
 def test_each_slot_has_a_state_and_what_a_step_writes(drafts: int, of_each: int) -> None:
     assert least_buffers(3, drafts) == 3 * of_each
+
+
+def test_a_model_is_loaded_with_as_many_as_its_sequences_need() -> None:
+    assert least_buffers(1, 0) == PER_SLOT
