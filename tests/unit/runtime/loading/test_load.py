@@ -86,7 +86,7 @@ def test_recurrent_layers_have_buffers_for_their_states(
     assert model.buffers is not None
     assert model.buffers.count == 2 * (PER_SLOT + SNAPSHOTS)
     nbytes = model.buffers.bytes_per_buffer
-    assert "2 of 3 layers are recurrent, their states: 26 buffers of 1 KiB, 16 for snapshots, 26 KiB" in caplog.text
+    assert "2 of 3 layers are recurrent, their states: 26 buffers of 1 KiB, 16 for snapshots, 27 KiB" in caplog.text
     few = load_model(replace(options, state_memory=3 * nbytes + 1), checkpoint)
     assert few.buffers is not None
     assert few.buffers.count == 2 * PER_SLOT + 3
