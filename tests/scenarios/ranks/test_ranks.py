@@ -61,8 +61,13 @@ def scores(logprobs: Sequence[TokenLogprobs | None]) -> list[float]:
 def test_every_family_says_the_same(family: str, tmp_path: Path) -> None:
     FAMILIES[family](tmp_path)
     config = open_checkpoint(tmp_path).config
-    if config.layer_shapes or config.num_kv_heads == 1:
-        why = "layers of several sizes" if config.layer_shapes else "the key and value heads of"
+    refusals = {
+        "recurrent layers": config.is_hybrid,
+        "layers of several sizes": bool(config.layer_shapes),
+        "the key and value heads of": config.num_kv_heads == 1,
+    }
+    why = next((what for what, refused in refusals.items() if refused), None)
+    if why is not None:
         with pytest.raises(CheckpointError, match=why):
             check_shares(config, 2)
         return
