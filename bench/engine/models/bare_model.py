@@ -48,6 +48,7 @@ class BareModel:
         self.rings = None
         self.positions = None  # of the arena: as many as all slots have at their longest
         self.position_bytes = 0  # not told: nobody looks at the arena's statistics here
+        self.state_buffers = 0  # of a model without recurrent layers
         self.tokenizer = None  # no request here has a grammar
 
     def text(self, stop: Sequence[str], *, continues: bool = False, visible: Collection[int] = frozenset()) -> Text:

@@ -48,9 +48,9 @@ def test_what_follows_an_aborted_prompt_says_what_it_says_on_a_fresh_server(subj
     assert 0 < timings["cache_n"] < shorter
     left = abort(subject, ids)
     _, timings = subject.complete([*ids[: left // 2], *random_tokens(10, below=256, seed=2), *ids[left // 2 + 10 :]])
-    assert 0 < timings["cache_n"] <= left // 2 + 1  # one token may be as it was
+    assert timings["cache_n"] <= left // 2 + 1  # one token may be as it was; early snapshots may have made way
     _, timings = subject.complete(ids)
-    assert 0 < timings["cache_n"] <= left // 2 + 1
+    assert timings["cache_n"] <= left // 2 + 1
 
 
 def test_a_conversation_without_its_thoughts_reads_little_more_than_is_new(subject: Subject) -> None:
