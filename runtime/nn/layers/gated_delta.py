@@ -42,14 +42,14 @@ class GatedDelta:
         self.beta = own.tensor("in_proj_b.weight", config.heads, hidden)
         self.rate = own.tensor("in_proj_a.weight", config.heads, hidden)
         self.conv = own.tensor("conv1d.weight", config.channels, 1, config.width)
-        self.log_rate = own.tensor("A_log", config.heads, dtype=torch.float32)
+        self.decay = own.tensor("A_log", config.heads, dtype=torch.float32).exp().neg()
         self.rate_bias = own.tensor("dt_bias", config.heads, dtype=torch.float32)
         self.norm = RMSNorm(own.tensor("norm.weight", config.value_dim), config.norm_eps or eps)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        plain = total_bytes(self.beta, self.rate, self.conv, self.log_rate, self.rate_bias)
+        plain = total_bytes(self.beta, self.rate, self.conv, self.decay, self.rate_bias)
         return self.input.nbytes + self.output.nbytes + self.norm.nbytes + plain
 
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
@@ -64,7 +64,7 @@ class GatedDelta:
             l2norm(query.view(rows, own.key_heads, -1)),
             l2norm(key.view(rows, own.key_heads, -1)),
             value,
-            -self.log_rate.exp() * F.softplus(F.linear(x, self.rate).float() + self.rate_bias),
+            self.decay * F.softplus(F.linear(x, self.rate).float() + self.rate_bias),
             F.linear(x, self.beta).float().sigmoid() * own.beta,
         )
         ruled = batch.with_states.recur(self._index, parts, value, gated_delta_step, gated_delta_rule)

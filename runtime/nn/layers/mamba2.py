@@ -38,15 +38,14 @@ class Mamba2:
         self.output = own.linear({"out_proj": hidden}, inner, bias=config.bias)
         self.conv = own.tensor("conv1d.weight", config.channels, 1, config.width)
         self.conv_bias = own.tensor("conv1d.bias", config.channels) if config.conv_bias else None
-        self.log_rate, self.rate_bias, self.skip = (
-            own.tensor(name, heads, dtype=torch.float32) for name in ("A_log", "dt_bias", "D")
-        )
+        self.decay = own.tensor("A_log", heads, dtype=torch.float32).exp().neg()
+        self.rate_bias, self.skip = (own.tensor(name, heads, dtype=torch.float32) for name in ("dt_bias", "D"))
         self.norm = RMSNorm(own.tensor("norm.weight", inner).view(config.groups, -1), eps)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        plain = total_bytes(self.conv, self.conv_bias, self.log_rate, self.rate_bias, self.skip)
+        plain = total_bytes(self.conv, self.conv_bias, self.decay, self.rate_bias, self.skip)
         return self.input.nbytes + self.output.nbytes + self.norm.nbytes + plain
 
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
@@ -67,7 +66,7 @@ class Mamba2:
         return self.output(self.norm(gated.view(rows, own.groups, -1)).to(x.dtype).flatten(1))
 
     def _step(self, x: Tensor, time: Tensor, b: Tensor, c: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
-        return ssm_step(x, time, -self.log_rate.exp(), b, c, self.skip, states)
+        return ssm_step(x, time, self.decay, b, c, self.skip, states)
 
     def _scan(self, x: Tensor, time: Tensor, b: Tensor, c: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        return ssm_scan(x, time, -self.log_rate.exp(), b, c, self.skip, state)
+        return ssm_scan(x, time, self.decay, b, c, self.skip, state)
