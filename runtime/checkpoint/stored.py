@@ -154,8 +154,29 @@ class WithoutCodes:
         raise TypeError(f"{self} has no codes")
 
 
+class OfAnother:
+    """A stored tensor that is made of one other, whose file and form it has.
+
+    Attributes:
+        whole: the tensor in the file.
+    """
+
+    __slots__ = ()
+    whole: StoredTensor
+
+    @property
+    def file(self) -> str:
+        """The file's name."""
+        return self.whole.file
+
+    @property
+    def form(self) -> str:
+        """Format of the whole."""
+        return self.whole.form
+
+
 @dataclass(frozen=True, slots=True)
-class SelectedRows:
+class SelectedRows(OfAnother):
     """Some rows of another tensor, as a tensor of its own: a part of a fused matrix, one expert, rows in another order.
 
     Attributes:
@@ -167,16 +188,6 @@ class SelectedRows:
     whole: StoredTensor
     rows: Rows
     shape: tuple[int, ...]
-
-    @property
-    def file(self) -> str:
-        """The file's name."""
-        return self.whole.file
-
-    @property
-    def form(self) -> str:
-        """Format of the whole."""
-        return self.whole.form
 
     @property
     def num_bytes(self) -> int:
@@ -199,7 +210,7 @@ class SelectedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectedColumns:
+class SelectedColumns(OfAnother):
     """Columns of a matrix in another order, as a tensor of its own: norms of heads, halves or heads that are swapped.
 
     Attributes:
@@ -211,19 +222,9 @@ class SelectedColumns:
     columns: Sequence[int]
 
     @property
-    def file(self) -> str:
-        """The file's name."""
-        return self.whole.file
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the selection."""
         return (*self.whole.shape[:-1], len(self.columns))
-
-    @property
-    def form(self) -> str:
-        """Format of the whole."""
-        return self.whole.form
 
     @property
     def num_bytes(self) -> int:

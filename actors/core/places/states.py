@@ -99,13 +99,13 @@ class States:
 
         These weigh less the longer nobody wanted the sequence, as in `resident_value`.
         """
-        grants = self._grants()
+        grants, lengths = self._grants(), {record.id: sorted(record.states) for record in self._records}
 
         def cost(snapshot: tuple[SlotRecord, int]) -> tuple[bool, float, int]:
             record, length = snapshot
             is_lent = record.owner is None
             idle = grants - record.last_used if is_lent else 0
-            loss = expected_loss(sorted(record.states), length)
+            loss = expected_loss(lengths[record.id], length)
             return is_lent and record.held_until > now, loss / (1 + idle), record.last_used
 
         record, length = min(self._snapshots(), key=cost)

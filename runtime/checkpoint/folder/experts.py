@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.experts_config import MAX_EXPERTS
-from runtime.checkpoint.stored import ALL, SelectedRows, WithoutCodes
+from runtime.checkpoint.stored import ALL, OfAnother, SelectedRows, WithoutCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -124,44 +124,34 @@ def _alternating(stack: StoredTensor) -> Named:
 
 
 @dataclass(frozen=True, slots=True)
-class TransposedPart(WithoutCodes):
+class TransposedPart(OfAnother, WithoutCodes):
     """Columns of one expert's matrix, which lies inputs before outputs, as outputs before inputs.
 
     Attributes:
-        stack: `[experts, inputs, outputs]`, or biases, `[experts, outputs]`.
+        whole: `[experts, inputs, outputs]`, or biases, `[experts, outputs]`.
         expert: which matrix.
         outputs: which columns of it.
     """
 
-    stack: StoredTensor
+    whole: StoredTensor
     expert: int
     outputs: range
 
     @property
-    def file(self) -> str:
-        """The file's name."""
-        return self.stack.file
-
-    @property
-    def form(self) -> str:
-        """Format of the stack."""
-        return self.stack.form
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """Outputs before inputs; a bias has outputs alone."""
-        return (len(self.outputs), *self.stack.shape[1:-1])
+        return (len(self.outputs), *self.whole.shape[1:-1])
 
     @property
     def num_bytes(self) -> int:
         """Share of the stack's bytes."""
-        experts, *_, outputs = self.stack.shape
-        return self.stack.num_bytes // experts * len(self.outputs) // outputs
+        experts, *_, outputs = self.whole.shape
+        return self.whole.num_bytes // experts * len(self.outputs) // outputs
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read the expert's matrix, and take rows of its transpose."""
-        inputs = self.stack.shape[1] if len(self.stack.shape) > 2 else 1
-        matrix = self.stack.expand(slice(self.expert * inputs, (self.expert + 1) * inputs))  # [inputs, outputs]
+        inputs = self.whole.shape[1] if len(self.whole.shape) > 2 else 1
+        matrix = self.whole.expand(slice(self.expert * inputs, (self.expert + 1) * inputs))  # [inputs, outputs]
         columns = matrix.T[self.outputs.start :: self.outputs.step]
         return columns.reshape(self.shape)[rows]
 

@@ -10,7 +10,7 @@ import numpy as np
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf.quants import dequantize
 
-from runtime.checkpoint.stored import ALL, CodeFormat, WithoutCodes
+from runtime.checkpoint.stored import ALL, CodeFormat, OfAnother, WithoutCodes
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -143,37 +143,27 @@ class GgufTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedTensor(WithoutCodes):
+class ChangedTensor(OfAnother, WithoutCodes):
     """A small tensor to which the conversion did something, undone: it is read whole, in float32.
 
     Attributes:
-        stored: the tensor in the file.
+        whole: the tensor in the file.
         shape: what it should have.
         change: is made to its numbers.
     """
 
-    stored: StoredTensor
+    whole: StoredTensor
     shape: tuple[int, ...]
     change: Callable[[torch.Tensor], torch.Tensor]
 
     @property
-    def file(self) -> str:
-        """The file's name."""
-        return self.stored.file
-
-    @property
-    def form(self) -> str:
-        """The file's."""
-        return self.stored.form
-
-    @property
     def num_bytes(self) -> int:
         """Size in the file."""
-        return self.stored.num_bytes
+        return self.whole.num_bytes
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read all, change it, and take rows."""
-        return self.change(self.stored.expand().float()).reshape(self.shape)[rows]
+        return self.change(self.whole.expand().float()).reshape(self.shape)[rows]
 
 
 def read_vector(entry: TensorEntry, size: int) -> NDArray[np.float32]:
