@@ -24,13 +24,13 @@ class StateStatistics:
         buffers: how many there are.
         named: of them, those that have a state which somebody may go on from.
         snapshots: states that no running sequence goes on from, by the sequences that have them.
-        given_up: since the start: snapshots that made way.
+        evicted: snapshots that made way, since the start.
     """
 
     buffers: int
     named: int
     snapshots: int
-    given_up: int
+    evicted: int
 
 
 class States:
@@ -61,7 +61,7 @@ class States:
         self._changing = changing
         self._grants = grants
         self._lent = 0
-        self._given_up = 0
+        self._evicted = 0
 
     def begin_step(self) -> None:
         """Take back all that the last step was lent and that nobody has named since."""
@@ -80,7 +80,7 @@ class States:
         record.pass_on()
         wanted = len(ends) + spares
         while self._pool.num_free < self._lent + wanted:
-            self._give_up(now)
+            self._evict(now)
         buffers = list(islice(self._pool.free, self._lent, self._lent + wanted))
         self._lent += wanted
         return replace(
@@ -94,7 +94,7 @@ class States:
         """Name what a step has left, by the length of the sequence; see `SlotRecord.put_states`."""
         self._changing(slot).put_states(states, passing=passing)
 
-    def _give_up(self, now: float) -> None:
+    def _evict(self, now: float) -> None:
         """Drop the name of the snapshot whose loss costs least: the tokens that somebody may have to compute again.
 
         These weigh less the longer nobody wanted the sequence, as in `resident_value`.
@@ -110,7 +110,7 @@ class States:
 
         record, length = min(self._snapshots(), key=cost)
         record.drop_states([length])
-        self._given_up += 1
+        self._evicted += 1
 
     def _snapshots(self) -> Iterator[tuple[SlotRecord, int]]:
         """Yield the states that no running sequence goes on from: places, and lengths."""
@@ -120,10 +120,10 @@ class States:
                     yield record, length
 
     def statistics(self) -> StateStatistics:
-        """Return what there is now, and what was given up since the start."""
+        """Return what there is now, and what was evicted since the start."""
         buffers = len(self._pool)
         snapshots = sum(1 for _ in self._snapshots())
-        return StateStatistics(buffers, buffers - self._pool.num_free, snapshots, self._given_up)
+        return StateStatistics(buffers, buffers - self._pool.num_free, snapshots, self._evicted)
 
     def check_integrity(self) -> None:
         """Raise AssertionError if a name is counted that nobody has, or a sequence has no state to go on from."""

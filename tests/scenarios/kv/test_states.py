@@ -124,7 +124,7 @@ async def test_of_too_many_states_those_go_that_cost_least_to_compute_again() ->
         told = sim.engine.statistics().manager.states
         assert told is not None
         assert told.named == told.snapshots == len(lengths(sim)) <= told.buffers == least_buffers(1, 0) + 2
-        assert told.given_up > 0
+        assert told.evicted > 0
 
 
 @simulated()

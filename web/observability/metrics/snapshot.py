@@ -108,7 +108,7 @@ def _states(states: StateStatistics) -> Iterator[Metric]:
     yield GaugeMetricFamily("state_buffers", "Buffers for states of recurrent layers.", states.buffers)
     yield GaugeMetricFamily("state_buffers_named", "Of them, those that have a state.", states.named)
     yield GaugeMetricFamily("state_snapshots", "States that no running sequence goes on from.", states.snapshots)
-    yield CounterMetricFamily("state_snapshots_given_up", "Snapshots that made way for others.", states.given_up)
+    yield CounterMetricFamily("state_snapshots_evicted", "Snapshots that made way for others.", states.evicted)
 
 
 def _detachable(runs: DetachableStatistics) -> Iterator[Metric]:

@@ -76,7 +76,7 @@ async def test_of_a_model_with_states_the_page_says_what_has_them() -> None:
         told = samples(Metrics(sim.engine).page("")[0])
         assert told["cede_state_buffers"] == 20
         assert told["cede_state_buffers_named"] == told["cede_state_snapshots"] == states.named > 0
-        assert told["cede_state_snapshots_given_up_total"] == 0
+        assert told["cede_state_snapshots_evicted_total"] == 0
 
 
 @simulated()
