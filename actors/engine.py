@@ -58,7 +58,7 @@ def _check_states(model: ServedModel, config: EngineConfig, cache: PrefixCache) 
     if model.state_buffers:
         least = least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or 0)
         assert model.state_buffers >= least, f"{model.state_buffers} buffers for states, and {least} are needed"
-        assert not cache.tiers.keep_anything, "blocks outside the slots have no states"
+        assert cache.tiers.has_states or not cache.tiers.keep_anything, "blocks outside the slots have no states"
 
 
 def client_disconnect() -> CancelReason:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from actors.kv.prefix_cache import PrefixCache
     from runtime.checkpoint.open import Checkpoint
     from runtime.checkpoint.sampling_defaults import SamplingDefaults
-    from runtime.kv.cache import KVCache
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
     from runtime.nn.model import Transformer
@@ -90,7 +89,7 @@ async def open_loaded(
             adapt_threads=adapts_threads(load),
             around=nullcontext if others is None else others.step,
         ) as executor,
-        _open_cache(load, checkpoint, identity, executor.model.kv, tiers, cache, open_blocks) as prefix_cache,
+        _open_cache(load, checkpoint, identity, executor.model, tiers, cache, open_blocks) as prefix_cache,
         open_engine(
             executor,
             replace(as_loaded(described, executor.model), facts=facts, sampling=sampling or _recommended(checkpoint)),
@@ -106,22 +105,21 @@ def _open_cache(
     load: LoadOptions,
     checkpoint: Checkpoint,
     identity: str,
-    kv: KVCache,
+    model: Transformer,
     tiers: TierOptions | None,
     cache: CacheConfig | None,
     open_blocks: Callable[..., DiskBlocks],
 ) -> AbstractAsyncContextManager[PrefixCache]:
     """Open the cache for the KV of a model as it was loaded."""
-    if checkpoint.config.is_hybrid:
-        tiers = _without_tiers(tiers)
     return open_prefix_cache(
         tiers or TierOptions(),
         cache or CacheConfig(),
         checkpoint,
         identity,
-        kv,
+        model.kv,
+        model.buffers,
         quantization=load.quantize.identity,
-        rope_factors=checkpoint.config.rope_factors(kv.context),
+        rope_factors=checkpoint.config.rope_factors(model.kv.context),
         deterministic=load.is_deterministic,
         open_blocks=open_blocks,
     )
@@ -129,17 +127,6 @@ def _open_cache(
 
 def _recommended(checkpoint: Checkpoint) -> SamplingDefaults:
     return sampling_defaults(checkpoint.generation, SamplingOptions())
-
-
-def _without_tiers(tiers: TierOptions | None) -> TierOptions:
-    """Return options by which a model with recurrent layers keeps what it has in its slots alone.
-
-    Raises:
-        CheckpointError: a folder was asked for.
-    """
-    if tiers is not None and tiers.folder is not None:
-        raise CheckpointError(f"{tiers.folder}: the states of recurrent layers are not kept on disk yet")
-    return TierOptions(ram=0)
 
 
 def _checked(config: EngineConfig, model: Transformer) -> EngineConfig:

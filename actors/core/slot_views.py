@@ -54,6 +54,7 @@ class Resident:
         stands_on: the names of all blocks that it came from, or may have been computed after.
         windows_from: the position from which on the layers with rings have all rows.
         private: it was computed for a request that wanted no reuse.
+        states: buffers with states of recurrent layers, by the lengths at which there is one.
     """
 
     tokens: TokenChain
@@ -61,6 +62,7 @@ class Resident:
     stands_on: frozenset[BlockKey] = frozenset()
     windows_from: int = 0
     private: bool = False
+    states: Mapping[int, int] = field(default_factory=dict)
 
     def has_windows(self, block: int) -> bool:
         """Return whether the layers with rings still have all rows of that block, by its number."""
@@ -145,6 +147,13 @@ class SlotView(Protocol):
     @property
     def states(self) -> Mapping[int, int]:
         """Buffers with the state of recurrent layers, by the lengths at which there is one; none in other models."""
+
+    @property
+    def displaced(self) -> Mapping[int, int]:
+        """The lengths of states of what was here before, by their buffers: they are still to be copied out."""
+
+    def has_state(self, length: int, buffer: int) -> bool:
+        """Return whether the state of so many tokens is still in that buffer, of what is here or was before."""
 
     def usable(self, length: int) -> int:
         """Return the greatest length up to that one from which a sequence can go on."""

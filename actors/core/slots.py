@@ -112,6 +112,8 @@ class SlotTable(SlotsInView):
         self._grants += 1
         slot.before = slot.resident()
         slot.private = private
+        if self.states is not None:
+            slot.displace_states(usable)
         slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
         slot.owner, slot.session, slot.reserved = owner, session, self.extents.reservation(reserved)
@@ -134,6 +136,8 @@ class SlotTable(SlotsInView):
         record = self._changing(slot)
         assert record.owner is None, f"slot {slot.id} is held, and is to be evicted"
         record.before = resident = record.resident()
+        if self.states is not None:
+            record.displace_states(0)
         self.trim(slot, 0)
         self.extents.counts.given_up += 1
         return resident

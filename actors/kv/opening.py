@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint
     from runtime.kv.blocks import BlockKey
     from runtime.kv.cache import KVCache
+    from runtime.kv.states import StateBuffers
 
 # Of KV that is on its way to disk and perhaps no longer in the memory tier, so much is held beyond its budget.
 MAX_QUEUE_BLOCKS = 64
@@ -46,6 +47,7 @@ class _Blocks:
         ringed: these layers.
         nbytes: of a whole one.
         ring_bytes: of these, what is of layers with rings.
+        state_bytes: of a state of recurrent layers; 0 where there are none.
     """
 
     whole: tuple[int, ...]
@@ -53,9 +55,10 @@ class _Blocks:
     ringed: tuple[int, ...]
     nbytes: int
     ring_bytes: int
+    state_bytes: int
 
     @classmethod
-    def of(cls, kv: KVCache) -> _Blocks:
+    def of(cls, kv: KVCache, states: StateBuffers | None) -> _Blocks:
         pieces, *rest, dim = kv.row_shape
         full = pieces if kv.rings is None else kv.full_pieces
         windows = () if kv.rings is None else kv.rings.windows
@@ -67,6 +70,7 @@ class _Blocks:
             ringed=ringed,
             nbytes=nbytes,
             ring_bytes=nbytes // pieces * (pieces - full),
+            state_bytes=0 if states is None else states.bytes_per_buffer,
         )
 
     def root(
@@ -86,6 +90,7 @@ class _Blocks:
             quantization=quantization,
             rope_factors=rope_factors,
             ringed=self.ringed,
+            state_bytes=self.state_bytes,
             deterministic=deterministic,
         )
 
@@ -97,6 +102,7 @@ async def open_prefix_cache(
     checkpoint: Checkpoint,
     identity: str,
     kv: KVCache,
+    states: StateBuffers | None = None,
     *,
     quantization: str | None = None,
     rope_factors: str | None = None,
@@ -111,6 +117,7 @@ async def open_prefix_cache(
         checkpoint: the model's files.
         identity: their fingerprint from before the weights were read.
         kv: the model's KV in the slots.
+        states: of its recurrent layers; None where there are none.
         quantization: what was made of the weights; None if nothing was.
         rope_factors: what `ModelConfig.rope_factors` returned for the slots' context.
         deterministic: whether KV is the same to the bit whatever else was computed with it.
@@ -121,7 +128,7 @@ async def open_prefix_cache(
         KVFolderError: the disk tier's folder cannot be used, or another server uses it.
     """
     await _check_unchanged(checkpoint, identity)
-    blocks, owner = _Blocks.of(kv), TaskOwner()
+    blocks, owner = _Blocks.of(kv, states), TaskOwner()
     root = blocks.root(identity, str(kv.dtype), quantization, rope_factors, deterministic=deterministic)
     ram_bytes = available_memory() // RAM_SHARE if options.ram is None else options.ram
     tier: AbstractContextManager[DiskTier | None] = nullcontext()
@@ -132,15 +139,16 @@ async def open_prefix_cache(
             shape=blocks.whole,
             dtype=kv.dtype,
             budget=options.disk,
-            queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // blocks.nbytes)),
+            queue_blocks=max(1, min(MAX_QUEUE_BLOCKS, MAX_QUEUE_BYTES // max(blocks.nbytes, blocks.state_bytes))),
             # Called on the writer's thread, while nobody else may come to offer what was refused.
             has_space=_from_thread(lambda: cache.wake()),
             open_blocks=open_blocks,
             part=blocks.part,
+            state_bytes=blocks.state_bytes,
             owner=owner,
         )
     with tier as disk:
-        sizes = blocks.nbytes, blocks.ring_bytes
+        sizes = blocks.nbytes, blocks.ring_bytes, blocks.state_bytes
         cache = PrefixCache(root, *sizes, ram=ram_bytes, rings=kv.rings, disk=disk, config=config, owner=owner)
         logger.info("KV blocks beyond the slots: at most %s in memory%s", format_size(ram_bytes), _on_disk(options))
         try:

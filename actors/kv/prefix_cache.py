@@ -21,7 +21,7 @@ from actors.kv.tiers import Tiers
 from actors.kv.waiting_blocks import WaitingBlocks
 from actors.kv.write_behind import WriteBehind
 from runtime.common.ownership import TaskOwner
-from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, tail_key
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, state_key, tail_key
 from runtime.kv.disk.tier import DiskTierStatistics  # noqa: TC001  a field's type, which a schema is made of, too
 from runtime.kv.ram_tier import RamTier, RamTierStatistics
 
@@ -33,6 +33,22 @@ if TYPE_CHECKING:
     from actors.kv.waiting_blocks import SlotBlock
     from runtime.kv.rings import Rings
     from runtime.step.transfer import KVData
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Blocks that are kept for a preempted sequence.
+
+    Attributes:
+        pinned: all of them.
+        tail: of these, the one of its last tokens, if they are no complete block.
+    """
+
+    pinned: tuple[BlockKey, ...] = ()
+    tail: BlockKey | None = None
+
+
+NOTHING_SET_ASIDE = SetAside()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,7 @@ class PrefixCache:
     Args:
         block_bytes: of one block's KV.
         ring_bytes: of those, what is of layers with rings.
+        state_bytes: of the state of recurrent layers; 0 where there are none.
         ram: bytes of host memory for blocks; 0 and no disk make a cache that keeps nothing.
         disk: the disk tier, with the same owner.
         seed: of the choice of audits.
@@ -95,6 +112,7 @@ class PrefixCache:
         root: BlockKey,
         block_bytes: int,
         ring_bytes: int = 0,
+        state_bytes: int = 0,
         *,
         ram: int,
         rings: Rings | None = None,
@@ -107,10 +125,10 @@ class PrefixCache:
         self.root = root
         self.config = config or CacheConfig()
         self.rings = rings
-        self._block_bytes = block_bytes
+        self._block_bytes, self._state_bytes = block_bytes, state_bytes
         self.piece_blocks = max(1, self.config.piece_bytes // max(1, block_bytes - ring_bytes))
         self.saved_blocks = max(1, self.config.piece_bytes // max(1, block_bytes))
-        self.tiers = Tiers(RamTier(ram, self.owner), disk, self.owner, rings)
+        self.tiers = Tiers(RamTier(ram, self.owner), disk, self.owner, rings, has_states=state_bytes > 0)
         self.waiting = WaitingBlocks(self.owner)
         self.invalidation = Invalidation(
             self.tiers,
@@ -163,7 +181,8 @@ class PrefixCache:
         if fetched.alarms != self.invalidation.alarms:
             return []
         for block in fetched.blocks:
-            self._hits["disk" if block.key in fetched.from_disk else "ram"] += BLOCK_TOKENS
+            if not block.is_state:
+                self._hits["disk" if block.key in fetched.from_disk else "ram"] += BLOCK_TOKENS
             self.tiers.ram.insert(block, trio.current_time())
         self.tiers.note_read(fetched.blocks, fetched.from_disk)
         self.tiers.touch([block.key for block in fetched.blocks])
@@ -174,7 +193,8 @@ class PrefixCache:
     def leave(self, slot: int, resident: Resident, held_until: float) -> None:
         """Have a released slot's complete blocks kept when there is time, and let go last until `held_until`."""
         self.owner.check()
-        self.waiting.put(slot, resident, self._missing(resident, 0), held_until)
+        states = self._missing_states(resident, 0)
+        self.waiting.put(slot, resident, self._missing(resident, 0), held_until, lengths=states)
         self.tiers.ram.keep_until(resident.tokens.keys, held_until)
 
     def displace(self, slot: int, resident: Resident, usable: int) -> None:
@@ -183,8 +203,8 @@ class PrefixCache:
         So is what an earlier grant displaced, if that hold ended before it wrote anything.
         """
         self.owner.check()
-        first = usable // BLOCK_TOKENS
-        self.waiting.add(slot, resident, self._missing(resident, first), first=first)
+        first, states = usable // BLOCK_TOKENS, self._missing_states(resident, usable)
+        self.waiting.add(slot, resident, self._missing(resident, first), first=first, lengths=states)
 
     def can_set_aside(self, tokens: int) -> bool:
         """Return whether the tiers take all KV of a preempted sequence of so many tokens, beside that of others.
@@ -194,18 +214,19 @@ class PrefixCache:
         if not self.tiers.keep_anything:
             return False
         blocks = -(-tokens // BLOCK_TOKENS) + self.tiers.ram.pinned
-        return self.tiers.disk is not None or blocks * self._block_bytes <= self.tiers.ram.budget
+        wanted = blocks * self._block_bytes + self._state_bytes
+        return self.tiers.disk is not None or wanted <= self.tiers.ram.budget
 
-    def set_aside(self, slot: int, resident: Resident, preemption: int) -> tuple[BlockKey, ...]:
-        """Have all kept that a slot holds of a preempted sequence, its last tokens too; returns what is pinned for it.
+    def set_aside(self, slot: int, resident: Resident, preemption: int) -> SetAside:
+        """Have all kept that a slot holds of a preempted sequence, its last tokens and its state too; returns that.
 
-        `preemption` is the number of the preemption.
+        It is pinned.  `preemption` is the number of the preemption.
 
         The last tokens are not kept where the layers with rings have lost some of them: a few rows are computed again.
         """
         self.owner.check()
         if not self.tiers.keep_anything:
-            return ()
+            return NOTHING_SET_ASIDE
         tokens, missing = resident.tokens, self._missing(resident, 0)
         keys, complete, tail = list(tokens.keys), len(tokens.keys), None
         rest = tokens[complete * BLOCK_TOKENS :]
@@ -213,34 +234,42 @@ class PrefixCache:
             tail = tail_key(tokens.parent(complete), rest, preemption)
             keys.append(tail)
             missing.append(complete)
-        self.waiting.put(slot, resident, missing, tail=tail)
+        states, end = self._missing_states(resident, 0), len(tokens)
+        if end in resident.states and (tail is not None or not rest):
+            states = [end, *(length for length in states if length != end)]
+            keys.append(state_key(keys[-1]))
+        self.waiting.put(slot, resident, missing, tail=tail, lengths=states)
         self.tiers.ram.pin(keys)
-        return tuple(keys)
+        return SetAside(tuple(keys), tail)
 
-    def let_go(self, pinned: Sequence[BlockKey]) -> None:
+    def let_go(self, kept: SetAside) -> None:
         """Need no longer what was set aside; last tokens that are no complete block are of no use to others."""
         self.owner.check()
-        self.tiers.ram.unpin(pinned)
-        for key in pinned[-1:]:
-            block = self.tiers.ram.get(key)
-            if block is not None and len(block.token_ids) < BLOCK_TOKENS and not self.tiers.ram.is_pinned(key):
-                self.tiers.ram.drop(key)
+        self.tiers.ram.unpin(kept.pinned)
+        if kept.tail is not None:
+            self.tiers.ram.drop(state_key(kept.tail))
+            self.tiers.ram.drop(kept.tail)
 
-    def next_saves(self, slots: Sequence[int], limit: int) -> list[tuple[int, SlotBlock]]:
-        """Take up to `limit` blocks to keep, from these slots in this order."""
+    def next_saves(
+        self, slots: Sequence[int], limit: int, has_state: Callable[[int, SlotBlock], bool] = lambda slot, block: True
+    ) -> list[tuple[int, SlotBlock]]:
+        """Take up to `limit` blocks to keep, from these slots in this order; `has_state` says if a state is there."""
         self.owner.check()
-        return self.waiting.take(slots, limit, unless=self._is_unneeded)
 
-    def _is_unneeded(self, block: SlotBlock) -> bool:
-        """Return whether a block that waits need not be kept.
+        def is_unneeded(slot: int, block: SlotBlock) -> bool:
+            """Return whether a block that waits need not be kept, or cannot.
 
-        Another slot may have held the same block, and that one may have been kept since; and who was preempted, and had
-        these last tokens, may have ended.
-        """
-        return self.tiers.can_be_had(block.key, whole=block.whole) or self._is_nobodys_tail(block)
+            Another slot may have held the same block, and that one may have been kept since; and who was preempted, and
+            had these last tokens, may have ended.
+            """
+            if self.tiers.can_be_had(block.key, whole=block.whole) or self._is_nobodys_tail(block):
+                return True
+            return block.buffer is not None and not has_state(slot, block)
+
+        return self.waiting.take(slots, limit, unless=is_unneeded)
 
     def _is_nobodys_tail(self, block: SlotBlock) -> bool:
-        return len(block.token_ids) < BLOCK_TOKENS and not self.tiers.ram.is_pinned(block.key)
+        return block.end % BLOCK_TOKENS != 0 and not self.tiers.ram.is_pinned(block.key)
 
     def keep(self, slot: int, block: SlotBlock, data: KVData) -> None:
         """Put a block that was copied out of its slot into the tiers, unless it was for somebody who has gone."""
@@ -250,7 +279,7 @@ class PrefixCache:
         kept = Block(block.key, block.parent, block.token_ids, data, block.whole, block.private)
         if self.tiers.ram.insert(kept, trio.current_time()):
             self.tiers.ram.keep_until([kept.key], self.waiting.held_until(slot))
-        if len(kept.token_ids) == BLOCK_TOKENS:
+        if block.end % BLOCK_TOKENS == 0:
             self.write_behind.add(kept)
 
     def _missing(self, resident: Resident, first: int) -> list[int]:
@@ -271,6 +300,24 @@ class PrefixCache:
             for i in range(first, len(keys))
             if keys[i] not in (whole if resident.has_windows(i) else known) and (bodies or resident.has_windows(i))
         ]
+
+    def _missing_states(self, resident: Resident, usable: int) -> list[int]:
+        """Return the lengths beyond `usable` of the states that are to be kept: some of those behind blocks.
+
+        Those near the end come first, and are the nearer to one another: most prompts that go on from a sequence leave
+        it there, and a state may be as large as many blocks.
+        """
+        if not self.tiers.keep_anything:
+            return []
+        keys, end = resident.tokens.keys, len(resident.tokens)
+        names: dict[BlockKey, int] = {}
+        limit = end
+        for length in sorted(resident.states, reverse=True):
+            if length % BLOCK_TOKENS == 0 and usable < length <= limit:
+                names[state_key(keys[length // BLOCK_TOKENS - 1])] = length
+                limit = length - max(BLOCK_TOKENS, end - length)
+        known = self.tiers.available(names) | resident.trial
+        return [length for name, length in names.items() if name not in known]
 
     # --- looking in -------------------------------------------------------------------------------------------------
 

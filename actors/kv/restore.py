@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from actors.core.events import ActorStage
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS, state_key
 
 if TYPE_CHECKING:
     from actors.core.hold import Hold
@@ -108,6 +108,8 @@ class Restoration:
         have, limit = self._hold.length, len(prompt) - 1
         slot, live = self._table.longest_live_prefix(prompt, limit=limit, besides=self._hold.slot)
         first = have // BLOCK_TOKENS
+        if cache.tiers.has_states:
+            return self._source_with_states(have, slot, live)
         last = cache.tiers.reach(prompt.keys[: limit // BLOCK_TOKENS], first)
         if (tail := self._tail(have, max(live, last * BLOCK_TOKENS))) is not None:
             return tail
@@ -121,6 +123,28 @@ class Restoration:
             return self._piece_with_rings(cache.rings, first, staged // BLOCK_TOKENS, last)
         end = min(last, first + cache.piece_blocks)
         return BlockSource(tuple(prompt.keys[first:end]), first, is_last=end == last)
+
+    def _source_with_states(self, have: int, slot: SlotView | None, live: int) -> LiveSource | BlockSource | None:
+        """Return the same where a sequence goes on from a state alone: what comes before the last piece is staged.
+
+        The last tokens of a sequence that was preempted are a block like the others.
+        """
+        hold, cache, tail = self._hold, self._cache, self._hold.tail
+        keys, first = hold.prompt.keys[: (len(hold.prompt) - 1) // BLOCK_TOKENS], have // BLOCK_TOKENS
+        if tail is not None and tail.first == len(keys) and have < tail.end:
+            keys = [*keys, tail.key]
+        last = cache.tiers.reach(keys, first)
+        end = tail.end if tail is not None and last > tail.first else last * BLOCK_TOKENS
+        if max(live, end) < have + (1 if hold.kept else MIN_GAIN):
+            return None
+        staged = max(have, hold.slot.staged)
+        if slot is not None and live >= end:
+            end = min(live, staged + cache.piece_blocks * BLOCK_TOKENS)
+            return LiveSource(slot, end, is_last=end == live)
+        start = min(staged // BLOCK_TOKENS, last)
+        end = min(last, start + cache.piece_blocks)
+        state = (state_key(keys[last - 1]),) if end == last else ()
+        return BlockSource((*keys[start:end], *state), start, is_last=end == last)
 
     def _tail(self, have: int, reach: int) -> BlockSource | None:
         """Return the last tokens of a sequence that was preempted, once all before them is there; None if not so."""

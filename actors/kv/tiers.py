@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from actors.kv.disk_reader import DiskReader
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS, state_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Sequence
@@ -77,11 +77,21 @@ class Tiers:
     Args:
         owner: of the tiers.
         rings: of the model, whose blocks may then be without the rows of some layers.
+        has_states: the model has recurrent layers, so that a prompt goes on only where there is a state.
     """
 
-    def __init__(self, ram: RamTier, disk: BlockStore | None, owner: TaskOwner, rings: Rings | None = None) -> None:
+    def __init__(
+        self,
+        ram: RamTier,
+        disk: BlockStore | None,
+        owner: TaskOwner,
+        rings: Rings | None = None,
+        *,
+        has_states: bool = False,
+    ) -> None:
         self.ram = ram
         self.disk = disk
+        self.has_states = has_states
         self._rings = rings
         self.reader = None if disk is None else DiskReader(disk.load)
         self._owner = owner
@@ -100,10 +110,24 @@ class Tiers:
         """Return the index after the last of the consecutive blocks from `first` on that can be had now.
 
         Where layers have rings, those that a sequence sees when it goes on after the last must be whole, from `first`
-        on: what lies before is in the slot.
+        on: what lies before is in the slot.  Where layers are recurrent, the state behind the last must be there.
         """
         if self._rings is not None:
             return self._reach_with_rings(self._rings, keys, first)
+        reached = self._reach_of_blocks(keys, first)
+        return self.last_state(keys, first, reached) if self.has_states else reached
+
+    def last_state(self, keys: Sequence[BlockKey], first: int, end: int) -> int:
+        """Return the index after the last of the blocks `first` to `end` behind which a state can be had; else `first`.
+
+        Where layers are not recurrent, nobody asks.
+        """
+        names = [state_key(key) for key in keys[first:end]]
+        available = self.available(names)
+        behind = (number for number in range(end, first, -1) if names[number - first - 1] in available)
+        return next(behind, first)
+
+    def _reach_of_blocks(self, keys: Sequence[BlockKey], first: int) -> int:
         on_disk: set[BlockKey] | None = None
         for last in range(first, len(keys)):
             if keys[last] not in self.ram:
@@ -113,6 +137,7 @@ class Tiers:
         return max(first, len(keys))
 
     def _reach_with_rings(self, rings: Rings, keys: Sequence[BlockKey], first: int) -> int:
+        assert not self.has_states, "rings, and recurrent layers"
         available, whole = self.available(keys[first:]), self.whole(keys[first:])
         last, whole_from = first, first  # all blocks from `whole_from` to the current one are whole
         for end in range(first + 1, len(keys) + 1):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from actors.core.events import SavedBlock, TransferBegins, TransferEnded
 from actors.kv.capacity import CapacityManager
 from actors.kv.transfer_planner import TransferPlanner
-from runtime.step.transfer import Save
+from runtime.step.transfer import Save, SaveState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,6 +68,7 @@ class KVTransfers:
             DeviceLost: no step can run now.
         """
         self._cache.write_behind.offer()
+        self._begin_states()
         waiting = len(self._cache.waiting)
         saves = self._next_saves(holds)
         planned = [one for record in holds if (one := self._planner.plan(record)) is not None]
@@ -92,18 +93,33 @@ class KVTransfers:
             self._lose(lost)
         return True
 
+    def _begin_states(self) -> None:
+        """Let what was lent be free, and states go that were displaced, and that nobody wants any more."""
+        if self._table.states is None:
+            return
+        self._table.states.begin()
+        for place in self._table.places:
+            if place.displaced and not self._cache.waiting.any_of(place.id):
+                self._table.states.forget_displaced(place)
+
+    def _has_state(self, slot: int, block: SlotBlock) -> bool:
+        return block.buffer is not None and self._table.slot(slot).has_state(block.start, block.buffer)
+
     def _next_saves(self, holds: Holds) -> list[tuple[int, SlotBlock]]:
         piece = self._cache.saved_blocks
         held = [record.slot.id for record in holds]
         moving = self._table.extents.moving
         still = {place.id for place in self._table.places if moving is None or place.id != moving.slot}
-        urgent = self._cache.next_saves([slot for slot in (*held, *self._capacity.urgent) if slot in still], piece)
+        urgent = self._cache.next_saves(
+            [slot for slot in (*held, *self._capacity.urgent) if slot in still], piece, self._has_state
+        )
         if urgent:
             return urgent
         # What is in a retained extent is copied while nobody works, since it is for nobody else; or where its room is
         # wanted.
         lent = self._table.free if holds else self._table.lent
-        return self._cache.next_saves([place.id for place in lent if place.id in still], 1 if holds else piece)
+        places = [place.id for place in lent if place.id in still]
+        return self._cache.next_saves(places, 1 if holds else piece, self._has_state)
 
     def _settle(
         self,
@@ -129,5 +145,7 @@ class KVTransfers:
             self._cache.keep(slot, block, data)
 
 
-def _save(slot: SlotView, block: SlotBlock) -> Save:
-    return Save(slot.id, block.start, block.start + len(block.token_ids), block.whole, slot.origin)
+def _save(slot: SlotView, block: SlotBlock) -> Save | SaveState:
+    if block.buffer is not None:
+        return SaveState(slot.id, block.buffer)
+    return Save(slot.id, block.start, block.end, block.whole, slot.origin)

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS, state_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Set
@@ -28,6 +28,7 @@ T = TypeVar("T")
 class SlotBlock:
     """A block whose KV is in a slot, from position `start` on: complete, or the last tokens of a preempted sequence.
 
+    Or it is a state in a `buffer` that the slot's record names, behind `start` tokens.
     `stands_on` has the names of all blocks that this KV came from, or may have been computed after; `whole` says that
     the layers with rings still have its rows, too, and `private` that a request wanted it that wanted no reuse.
     """
@@ -39,15 +40,29 @@ class SlotBlock:
     stands_on: frozenset[BlockKey] = field(default=frozenset(), compare=False)
     whole: bool = field(default=True, compare=False)
     private: bool = field(default=False, compare=False)
+    buffer: int | None = None
+
+    @property
+    def end(self) -> int:
+        """The position behind it."""
+        return self.start + len(self.token_ids)
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Blocks of what a slot held at one time, by their numbers; the last may be a preempted sequence's `tail`."""
+    """Blocks of what a slot held at one time, by their numbers; the last may be a preempted sequence's `tail`.
+
+    After them come states, by the `lengths` of the sequence.
+    """
 
     resident: Resident
     numbers: deque[int]
     tail: BlockKey | None = None
+    lengths: deque[int] = field(default_factory=deque)
+
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self.numbers) + len(self.lengths)
 
     def key(self, number: int) -> BlockKey:
         """Return a block's name."""
@@ -69,8 +84,22 @@ class _Batch:
         whole, private = self.resident.has_windows(number), self.resident.private
         return SlotBlock(self.key(number), chain.parent(number), start, tokens, self.resident.stands_on, whole, private)
 
+    def state_key(self, length: int) -> BlockKey:
+        """Return a state's name: that of the block before it says it all."""
+        return state_key(self.key((length - 1) // BLOCK_TOKENS))
+
+    def state(self, length: int) -> SlotBlock:
+        """Make a state's block."""
+        resident, parent = self.resident, self.key((length - 1) // BLOCK_TOKENS)
+        private, buffer = resident.private, resident.states[length]
+        return SlotBlock(state_key(parent), parent, length, (), resident.stands_on, private=private, buffer=buffer)
+
+    def pop(self) -> SlotBlock:
+        """Take out the next."""
+        return self.block(self.numbers.popleft()) if self.numbers else self.state(self.lengths.popleft())
+
     def keep_only(self, numbers: Iterable[int]) -> None:
-        """Let the others wait no more."""
+        """Let the other blocks wait no more."""
         self.numbers = deque(numbers)
 
 
@@ -91,16 +120,17 @@ class WaitingBlocks:
 
     def __len__(self) -> int:
         """Return how many blocks wait."""
-        return sum(len(batch.numbers) for batches in self._batches.values() for batch in batches)
+        return sum(map(len, self._all()))
 
     def of(self, slot: int) -> Iterator[SlotBlock]:
         """Yield the blocks that wait in one slot."""
         for batch in self._batches.get(slot, ()):
             yield from map(batch.block, batch.numbers)
+            yield from map(batch.state, batch.lengths)
 
     def any_of(self, slot: int) -> bool:
         """Return whether any block waits in that slot."""
-        return any(batch.numbers for batch in self._batches.get(slot, ()))
+        return any(map(len, self._batches.get(slot, ())))
 
     def end(self, slot: int) -> int:
         """Return the position behind the last block that waits in that slot; 0 if none does."""
@@ -116,7 +146,10 @@ class WaitingBlocks:
             for number in batch.numbers:
                 if have < min((number + 1) * BLOCK_TOKENS, length) <= shared and not unless(batch.key(number)):
                     return True
-        taken = [block for other, block in self._taken if other == slot and block.start + len(block.token_ids) > have]
+            for one in batch.lengths:
+                if have < one <= shared and not unless(batch.state_key(one)):
+                    return True
+        taken = [block for other, block in self._taken if other == slot and block.end > have]
         return any(
             chain[b.start : b.start + len(b.token_ids)] == list(b.token_ids) and not unless(b.key) for b in taken
         )
@@ -132,25 +165,33 @@ class WaitingBlocks:
         numbers: Iterable[int],
         held_until: float = 0.0,
         tail: BlockKey | None = None,
+        lengths: Iterable[int] = (),
     ) -> None:
         """Let these blocks wait, in place of the slot's others, and what is kept of them be held until then.
 
-        One number more than the complete blocks have is that of its last tokens, whose name is `tail`.
+        One number more than the complete blocks have is that of its last tokens, whose name is `tail`.  So do the
+        states of these lengths.
         """
         self._owner.check()
-        self._batches[slot] = [_Batch(resident, deque(numbers), tail)]
+        self._batches[slot] = [_Batch(resident, deque(numbers), tail, deque(lengths))]
         self._held_until[slot] = held_until
 
-    def add(self, slot: int, resident: Resident, numbers: Iterable[int], *, first: int) -> None:
-        """Let these blocks wait behind the slot's others, of which those before the `first` wait no more."""
+    def add(
+        self, slot: int, resident: Resident, numbers: Iterable[int], *, first: int, lengths: Iterable[int] = ()
+    ) -> None:
+        """Let these blocks wait behind the slot's others, of which those before the `first` wait no more.
+
+        So do the states of these lengths.
+        """
         self._owner.check()
-        batches = self._batches[slot] = [batch for batch in self._batches.get(slot, ()) if batch.numbers]
+        batches = self._batches[slot] = [batch for batch in self._batches.get(slot, ()) if len(batch)]
         known: set[BlockKey] = set()
         for batch in batches:
             batch.keep_only(number for number in batch.numbers if number >= first)
             known.update(map(batch.key, batch.numbers))
         keys = resident.tokens.keys
-        batches.append(_Batch(resident, deque(number for number in numbers if keys[number] not in known)))
+        fresh = deque(number for number in numbers if keys[number] not in known)
+        batches.append(_Batch(resident, fresh, lengths=deque(lengths)))
 
     def exchange(self, slot: int, other: int) -> None:
         """Let what waits in two slots wait in the other one: what they hold was exchanged."""
@@ -161,17 +202,21 @@ class WaitingBlocks:
         self._taken = [(names.get(one, one), block) for one, block in self._taken]
 
     def take(
-        self, slots: Iterable[int], limit: int, *, unless: Callable[[SlotBlock], bool]
+        self, slots: Iterable[int], limit: int, *, unless: Callable[[int, SlotBlock], bool]
     ) -> list[tuple[int, SlotBlock]]:
-        """Take up to `limit`, from these slots in this order, to be copied; what `unless` is true of is let go."""
+        """Take up to `limit`, from these slots in this order, to be copied; what `unless` is true of is let go.
+
+        A state is the last of them: it may be as large as many blocks.
+        """
         self._owner.check()
         taken: list[tuple[int, SlotBlock]] = []
         for slot in slots:
             for batch in self._batches.get(slot, ()):
-                while batch.numbers and len(taken) < limit:
-                    block = batch.block(batch.numbers.popleft())
-                    if not unless(block):
+                while len(batch) and len(taken) < limit:
+                    block = batch.pop()
+                    if not unless(slot, block):
                         taken.append((slot, block))
+                        limit = limit if block.buffer is None else len(taken)
         self._taken = list(taken)
         return taken
 
@@ -192,6 +237,7 @@ class WaitingBlocks:
             invalidated = batch.resident.stands_on & keys
             if invalidated:
                 batch.keep_only([number for number in batch.numbers if batch.key(number) not in invalidated])
+                batch.lengths = deque(one for one in batch.lengths if batch.state_key(one) not in invalidated)
         self._taken = [(slot, one) for slot, one in self._taken if one.key not in one.stands_on & keys]
 
     def forget_what_stands_on(self, keys: Set[BlockKey]) -> None:
@@ -200,6 +246,7 @@ class WaitingBlocks:
         for batch in self._all():
             if not batch.resident.stands_on.isdisjoint(keys):
                 batch.numbers.clear()
+                batch.lengths.clear()
         self._taken = [(slot, one) for slot, one in self._taken if one.stands_on.isdisjoint(keys)]
 
     def _all(self) -> Iterator[_Batch]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.events import Preempted, Resumed
 from actors.core.hold import Tail
+from actors.kv.prefix_cache import NOTHING_SET_ASIDE
 from actors.preemption.retained_extents import RetainedExtents
 from actors.scheduling.victims import choose, is_at_rest
 from runtime.kv.blocks import BLOCK_TOKENS
@@ -29,17 +30,16 @@ if TYPE_CHECKING:
     from actors.core.observer import Observers
     from actors.core.slot_views import GenerationKey, SlotView
     from actors.core.slots import SlotTable
-    from actors.kv.prefix_cache import PrefixCache
-    from runtime.kv.blocks import BlockKey
+    from actors.kv.prefix_cache import PrefixCache, SetAside
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """One that was preempted: since when, on the executor's clock, and the blocks that are pinned for it."""
+    """One that was preempted: since when, on the executor's clock, and the blocks that are kept for it."""
 
     record: HoldRecord
     since: float
-    pinned: Sequence[BlockKey]
+    blocks: SetAside
 
 
 class Preemption:
@@ -125,8 +125,7 @@ class Preemption:
             return False
         if not is_at_rest(record, self._table.draft_start(slot)) or self._table.extents.is_relocating(slot):
             return False
-        # What has states is in no tier: it stays while there is room, and what others have got is computed again.
-        return self._table.states is not None or self._cache.can_set_aside(record.length)
+        return self._cache.can_set_aside(record.length)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -136,18 +135,16 @@ class Preemption:
         slot, length = record.slot, record.length
         self.forget(record)
         self._table.release(slot)
-        pinned: tuple[BlockKey, ...] = ()
+        blocks = NOTHING_SET_ASIDE
         is_own = not self._cache.waiting.any_of(slot.id)  # else nothing was written here since the grant
         if is_own:
-            pinned = self._cache.set_aside(slot.id, slot.resident(), self.preemptions)
-        complete = length // BLOCK_TOKENS
-        tail = Tail(pinned[-1], complete, length) if len(pinned) > complete else None
-        record.preempt(tail)
+            blocks = self._cache.set_aside(slot.id, slot.resident(), self.preemptions)
+        record.preempt(None if blocks.tail is None else Tail(blocks.tail, length // BLOCK_TOKENS, length))
         self._holds.remove(record)
         self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
         if is_own and slot.tokens:
             self.retained_extents.put(record.key, slot)
-        self._preempted[record.key] = _Kept(record, self._now(), pinned)
+        self._preempted[record.key] = _Kept(record, self._now(), blocks)
         self.preemptions += 1
         if self._observers.preempted:
             event = Preempted(*record.key, slot.id, length, record.ledger.preemptions, by.request_id)
@@ -171,7 +168,7 @@ class Preemption:
         self._owner.check()
         account = record.account_without_slot(self.seconds(record.key))
         self.retained_extents.leave(record.key)
-        self._cache.let_go(self._preempted.pop(record.key).pinned)
+        self._cache.let_go(self._preempted.pop(record.key).blocks)
         return account
 
     def settle(self) -> None:
@@ -186,12 +183,12 @@ class Preemption:
         self._owner.check()
         kept = self._returning.pop(record.key, None)
         if kept is not None:
-            self._cache.let_go(kept.pinned)
+            self._cache.let_go(kept.blocks)
 
     def check_integrity(self) -> None:
         """Raise AssertionError if one that is preempted has a slot, another a retained extent, or too much is kept."""
         self.retained_extents.check_integrity(self._preempted)
         for kept in self._preempted.values():
             assert self._holds.get(kept.record.key) is None, f"{kept.record.key} is preempted, and holds a slot"
-        wanted = {key for kept in (*self._preempted.values(), *self._returning.values()) for key in kept.pinned}
+        wanted = {key for kept in (*self._preempted.values(), *self._returning.values()) for key in kept.blocks.pinned}
         assert self._cache.tiers.ram.pinned == len(wanted), "blocks are pinned for nobody"

@@ -44,8 +44,12 @@ class Planned:
 
     @property
     def most_tokens(self) -> int:
-        """Return how many tokens may be drawn after it, one after the other, with the room that its slot has."""
-        return min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)
+        """Return how many tokens may be drawn after it, one after the other, with the room that its slot has.
+
+        Where layers are recurrent, no more than to the end of a block, the state behind which is kept.
+        """
+        most = min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)
+        return min(most, BLOCK_TOKENS - (self.segment.end - 1) % BLOCK_TOKENS) if self.segment.next_states else most
 
     def begin(self) -> None:
         """Note in the generation's life that it has these rows in a step."""
@@ -156,16 +160,26 @@ class StepPlanner:
         budget = self._chunks.budget(costs, urgent, depth, is_brief=is_brief)
         rings = self._table.rings
         if self._table.states is not None:
-            self._table.states.begin_step()
+            self._table.states.begin()
         wanted = [(self._importance[record.key], len(work.token_ids)) for record, work in bulk]
         shares = share_by_priority(wanted, budget)
         shares = [rows if rows <= FEW else share for share, (_, rows) in zip(shares, wanted, strict=True)]
+        if self._table.states is not None:
+            shares = [self._to_block(*one, share) for one, share in zip(bulk, shares, strict=True)]
         if rings is not None:  # what a ring has room for; the rest has its turn in the next step
             shares = [min(share, rings.max_rows) for share in shares]
         return [
             *(self._planned(record, work, len(work.token_ids)) for record, work in whole),
             *(self._planned(*one, share) for one, share in zip(bulk, shares, strict=True) if share),
         ]
+
+    def _to_block(self, record: HoldRecord, work: Submit, share: int) -> int:
+        """Return so many rows of a prompt, or a few less, that they end with a block: the state there has a name."""
+        if work.phase is not State.PREFILL or share == len(work.token_ids):
+            return share
+        start = self._start(record, work)
+        aligned = (start + share) // BLOCK_TOKENS * BLOCK_TOKENS - start
+        return aligned if 2 * aligned > share else share
 
     def _planned(self, record: HoldRecord, work: Submit, rows: int) -> Planned:
         start = self._start(record, work)

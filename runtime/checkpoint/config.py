@@ -148,6 +148,11 @@ class ModelConfig:
         """Return whether any layer is recurrent."""
         return any(self.states)
 
+    @property
+    def ring_windows(self) -> tuple[int | None, ...]:
+        """Per layer, the window for which a ring would do; none beside recurrent layers."""
+        return (None,) * self.num_layers if self.is_hybrid else self.window
+
     def layer_kv_shape(self, layer: int) -> tuple[int, int, int]:
         """Return the shape of what a layer reads of a token: `(parts, heads, numbers of a head)`.
 

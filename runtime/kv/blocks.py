@@ -30,7 +30,8 @@ _TOKENS = struct.Struct(f"<{BLOCK_TOKENS}I")
 class Block:
     """The keys and values of `BLOCK_TOKENS` tokens at one place of one sequence.  Immutable, the tensor too.
 
-    A preempted sequence's last tokens are one, too, fewer than that and under a key of their own (`tail_key`).
+    A preempted sequence's last tokens are one, too, fewer than that and under a key of their own (`tail_key`).  So is
+    the *state* of recurrent layers behind a block, which has no tokens, and that block as its parent (`state_key`).
     It is `whole` if it has the rows of all layers: those of layers with rings were perhaps gone when it was saved; and
     `private` if it was computed for a request that wanted no reuse.
     """
@@ -38,14 +39,19 @@ class Block:
     key: BlockKey
     parent: BlockKey
     token_ids: tuple[int, ...]
-    data: torch.Tensor  # [pieces, parts, kv_heads, BLOCK_TOKENS, dim], CPU, contiguous, the model's dtype
+    data: torch.Tensor  # [pieces, parts, kv_heads, BLOCK_TOKENS, dim], CPU, contiguous; a state's bytes are uint8
     whole: bool = True
     private: bool = False
 
     @property
     def nbytes(self) -> int:
-        """Bytes of keys and values."""
+        """Bytes of keys and values, or of the state."""
         return self.data.nbytes
+
+    @property
+    def is_state(self) -> bool:
+        """Return whether it is the state behind its parent."""
+        return not self.token_ids
 
 
 def root_key(
@@ -56,14 +62,15 @@ def root_key(
     quantization: str | None = None,
     rope_factors: str | None = None,
     ringed: Sequence[int] = (),
+    state_bytes: int = 0,
     deterministic: bool = False,
 ) -> BlockKey:
     """Return the parent of every sequence's first block: what the rows depend on besides the tokens.
 
     `fingerprint` is `Checkpoint.fingerprint`'s, which covers weights and config, rope settings included;
     `quantization` is what was made of those weights, `rope_factors` what `ModelConfig.rope_factors` returned, `ringed`
-    are the layers whose rows a block may lack, and `deterministic` says that not a bit depends on what else was
-    computed with them.
+    are the layers whose rows a block may lack, `state_bytes` those of a state of recurrent layers, and `deterministic`
+    says that not a bit depends on what else was computed with them.
     """
     parts = ["cede kv", str(LAYOUT_VERSION), str(BLOCK_TOKENS), fingerprint, dtype, repr(tuple(kv_shape))]
     if quantization is not None:
@@ -72,6 +79,8 @@ def root_key(
         parts.append(f"rope {rope_factors}")
     if ringed:
         parts.append(f"rings {list(ringed)}")
+    if state_bytes:
+        parts.append(f"states {state_bytes}")
     if deterministic:
         parts.append("deterministic")
     digest = hashlib.sha256()
@@ -102,6 +111,11 @@ def tail_key(parent: BlockKey, token_ids: Sequence[int], preemption: int) -> Blo
     """
     packed = struct.pack(f"<Q{len(token_ids)}I", preemption, *token_ids)
     return hashlib.sha256(parent + b"tail" + packed).digest()
+
+
+def state_key(block: BlockKey) -> BlockKey:
+    """Return the key of the state that recurrent layers have behind a block; nothing else is named by as many bytes."""
+    return hashlib.sha256(block + b"state").digest()
 
 
 def block_keys(root: BlockKey, token_ids: Sequence[int]) -> list[BlockKey]:

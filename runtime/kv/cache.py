@@ -49,7 +49,7 @@ def kv_bytes(
     slack: int = SLACK,
 ) -> int:
     """Return the bytes that a `KVCache` of these sizes takes, with rings of that slack."""
-    rings = plan_rings(config.window, context, slack)
+    rings = plan_rings(config.ring_windows, context, slack)
     capacities = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
     shared = slots * context if positions is None else positions
     rows = [shared if capacity is None else slots * capacity for capacity in capacities]

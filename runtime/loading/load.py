@@ -261,7 +261,7 @@ def _sizes(
         "positions": positions,
         "device": device,
         "dtype": dtype,
-        "rings": plan_rings(config.window, context),
+        "rings": plan_rings(config.ring_windows, context),
     }
 
 

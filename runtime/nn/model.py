@@ -31,7 +31,7 @@ from runtime.step.device import RunAhead
 from runtime.step.prompt_rows.gather import PromptRows
 from runtime.step.prompt_rows.wanted import NOTHING
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, Relocate, Save
+from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -292,7 +292,7 @@ class Transformer:
         ]
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-        """Move KV; returns what a `Save` copied, `[pieces, parts, kv_heads, tokens, dim]` in host memory."""
+        """Move KV or a state; returns what was copied to host memory, as `KVData`."""
         match transfer:
             case Save(slot, start, end, windows, origin):
                 return self.kv.save(slot, start, end, windows=windows, origin=origin)
@@ -306,7 +306,16 @@ class Transformer:
                     self.states is not None
                 ):  # a module shares its target's: they are copied twice, which changes nothing
                     self.states.relocate(source, target, rows)
+            case SaveState(_, buffer):
+                return self._state_buffers.save(buffer)
+            case LoadState(_, buffer, data):
+                self._state_buffers.load(buffer, data)
         return None
+
+    @property
+    def _state_buffers(self) -> StateBuffers:
+        assert self.buffers is not None, "a model without recurrent layers"
+        return self.buffers
 
     # --- what a drafter overrides -----------------------------------------------------------------------------------
 

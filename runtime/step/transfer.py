@@ -1,6 +1,6 @@
-"""Transfers of KV between slots and host memory, which the device thread carries out between steps.
+"""Transfers of KV and states between slots and host memory, which the device thread carries out between steps.
 
-Each says where the sequence of a slot lies, its origin in the arena: the device has no record of that.
+Those of KV say where the sequence of a slot lies, its origin in the arena: the device has no record of that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 KVData: TypeAlias = "torch.Tensor"
-"""`[pieces, parts, kv_heads, tokens, dim]`, in host memory; of all layers, or of those without a ring."""
+"""`[pieces, parts, kv_heads, tokens, dim]`, in host memory; of all layers, or of those without a ring.
+
+Of a state it is uint8 `[bytes]`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +74,21 @@ class Relocate:
     rows: int
 
 
-Transfer: TypeAlias = Save | Load | Copy | Relocate
+@dataclass(frozen=True, slots=True)
+class SaveState:
+    """Copy the state that recurrent layers have of a slot's sequence, in a buffer, to host memory."""
+
+    slot: int
+    buffer: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadState:
+    """Copy host memory, as a `SaveState` returned it, to a buffer that nobody names, for a slot's sequence."""
+
+    slot: int
+    buffer: int
+    data: KVData
+
+
+Transfer: TypeAlias = Save | Load | Copy | Relocate | SaveState | LoadState

@@ -28,7 +28,7 @@ from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 from runtime.step.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, Relocate, Save
+from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState
 from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _ROOT = 0x5EED
 _POISON = -1
 _LOST = 0x1057  # what a state is changed by where a row is missing that it depends on
+STATE_BYTES = 512  # of a state in a tier, most of them zeros: half as many as of a block in the simulation
 HIDDEN = 4  # numbers of a hidden state
 _SIGN = 1 << 63  # states are unsigned, and torch's integers are not
 
@@ -60,6 +61,16 @@ def window_row(state: int) -> int:
 def hidden_state(state: int) -> tuple[float, ...]:
     """The last hidden state of a token of KV `state`: small whole numbers, so that sums are exact in any order."""
     return tuple(float(state >> shift & 0xFF) for shift in range(0, HIDDEN * 8, 8))
+
+
+def pack_state(state: int) -> torch.Tensor:
+    """Return a state of the recurrent layer as the tiers keep it, uint8 `[STATE_BYTES]`."""
+    return torch.tensor(list(state.to_bytes(STATE_BYTES, "little")), dtype=torch.uint8)
+
+
+def unpack_state(data: torch.Tensor) -> int:
+    """Read what `pack_state` made."""
+    return int.from_bytes(bytes(data.tolist()), "little")
 
 
 def _summed(states: Iterable[Sequence[float]]) -> tuple[float, ...]:
@@ -184,7 +195,7 @@ class SimulatedModel:
         self._next = None
 
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-        """Move rows of KV; a `Save` gives them as `[layers, tokens]` of int64."""
+        """Move rows of KV, of which a `Save` gives `[layers, tokens]` of int64, or a state."""
         assert self._next is None, "KV is moved while a step is begun ahead"
         match transfer:
             case Save(slot, start, end, windows, origin):
@@ -202,6 +213,10 @@ class SimulatedModel:
             case Relocate(_, source, target, rows):
                 for held in (self.kv, self.states):
                     held[target : target + rows] = held[source : source + rows]
+            case SaveState(_, buffer):
+                return pack_state(self.buffers[buffer])
+            case LoadState(_, buffer, data):
+                self.buffers[buffer] = unpack_state(data)
         return None
 
     # --- the windowed layer -----------------------------------------------------------------------------------------

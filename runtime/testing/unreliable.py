@@ -143,7 +143,7 @@ class UnreliableBlocks(DiskBlocks):
     """Files on a disk that refuses writes, loses parts of what it said it had, or lets who reads wait.
 
     Args:
-        folder, root, shape, dtype, budget, part: as for `DiskBlocks`.
+        folder, root, shape, dtype, budget, part, state_bytes: as for `DiskBlocks`.
         chaos: of the plan.
         sleep: as for `UnreliableModel`, of a slow read.
     """
@@ -156,6 +156,7 @@ class UnreliableBlocks(DiskBlocks):
         dtype: torch.dtype,
         budget: int,
         part: tuple[int, ...] | None = None,
+        state_bytes: int = 0,
         *,
         chaos: Chaos,
         sleep: Callable[[float], object] = time.sleep,
@@ -164,7 +165,7 @@ class UnreliableBlocks(DiskBlocks):
         self._sleep = sleep
         self._writes = 0
         self._reads = itertools.count(1)  # by several threads
-        super().__init__(folder, root, shape, dtype, budget, part)
+        super().__init__(folder, root, shape, dtype, budget, part, state_bytes)
 
     def load(self, key: BlockKey) -> Block | None:
         """Read a block, late where a fault says so."""

@@ -75,6 +75,10 @@ class FaultyModel(SimulatedModel):
         """Return how many first rows of the sequence that begins there must be its tokens': all that no lie tainted."""
         return length
 
+    def state_is_exact(self, buffer: int) -> bool:
+        """Return whether the state in a buffer must be that of its tokens: no lie tainted it."""
+        return True
+
     def may_be_tainted(self, keys: Set[BlockKey]) -> bool:
         """Return whether a lie was told about any of these blocks."""
         return False

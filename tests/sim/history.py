@@ -72,12 +72,18 @@ class Truth:
             self._places[place] = Rows(self._blocks)
         return self._places[place].of(tokens)
 
+    def __contains__(self, key: BlockKey) -> bool:
+        """Return whether a block is of some sequence that has been asked for."""
+        return key in self._blocks
+
     def block(self, key: BlockKey) -> list[int]:
         """The KV of a block of some sequence that has been asked for."""
         return self._blocks[key]
 
     def rows_of(self, block: Block | SlotBlock) -> list[int]:
-        """The same of a block that may be the last tokens of a preempted sequence."""
+        """The same of a block that may be the last tokens of a preempted sequence, or a state, which is one row."""
+        if not block.token_ids:
+            return self._blocks[block.parent][-1:]
         if len(block.token_ids) == BLOCK_TOKENS:
             return self._blocks[block.key]
         before = self._blocks.get(block.parent)

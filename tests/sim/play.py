@@ -163,9 +163,10 @@ def _disk_of(scenario: Scenario, chaos: Chaos) -> Iterator[SettledDisk | None]:
     if not scenario.disk:
         yield None
         return
+    kind = {"windowed": scenario.rings is not None, "states": scenario.state_buffers > 0}
     with (
         tempfile.TemporaryDirectory() as folder,
-        open_settled_disk(Path(folder), blocks=scenario.disk, chaos=chaos, windowed=scenario.rings is not None) as disk,
+        open_settled_disk(Path(folder), blocks=scenario.disk, chaos=chaos, **kind) as disk,
     ):
         yield disk
 

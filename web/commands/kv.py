@@ -106,7 +106,7 @@ def verify(kv_dir: Path, prefix: str, delete: bool) -> None:
             problems, newer = dict.fromkeys(root.irregular, "it is not a regular file"), set()
             for block in root.blocks:
                 try:
-                    read_block(root.folder, block.name, root=root.key, layout=None)
+                    read_block(root.folder, block.name, root=root.key)
                     good += 1
                 except BadBlockFile as error:
                     if error.reason != "missing":  # a server is at work

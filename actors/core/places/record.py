@@ -9,7 +9,7 @@ from actors.core.slot_views import Candidate, Resident, SlotStatus
 from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from actors.core.life import State
     from actors.core.places.state_pool import StatePool
@@ -47,6 +47,7 @@ class SlotRecord:
     draft_length: int = 0
     states: dict[int, int] = field(default_factory=dict)  # buffers, by the lengths at which there is a state
     passing: tuple[int, ...] = ()  # those of these lengths that the last step left on its way
+    displaced: dict[int, int] = field(default_factory=dict)  # lengths, by buffers with states of what was here before
 
     @property
     def origin(self) -> int:
@@ -73,7 +74,10 @@ class SlotRecord:
     def resident(self) -> Resident:
         """Return what it holds now, in a copy that does not change with it."""
         tokens = self.tokens.head(len(self.tokens))
-        return Resident(tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from, self.private)
+        states = dict(self.states)
+        return Resident(
+            tokens, frozenset(self.trial), frozenset(self.stands_on), self.windows_from, self.private, states
+        )
 
     def usable(self, length: int) -> int:
         """Return the greatest length up to that one from which a sequence can go on.
@@ -123,7 +127,8 @@ class SlotRecord:
     def put_states(self, states: Mapping[int, int], *, passing: bool) -> None:
         """Name the buffers in which there is a state now, by the length of the sequence; not those of before.
 
-        What is `passing` stays until the next step, since an output may have ended before the last of it.
+        What is `passing` stays until the next step, since an output may have ended before the last of it; and longer
+        behind a block, where it has a name outside of the slot, too.
         """
         assert self.pool is not None, "a model without states"
         new = {length: buffer for length, buffer in states.items() if length not in self.states}
@@ -131,7 +136,7 @@ class SlotRecord:
             self.pool.name(buffer)
         self.states |= new
         self.drop_states([length for length in self.passing if length not in states])
-        self.passing = (*self.passing, *new) if passing else ()
+        self.passing = tuple(one for one in (*self.passing, *new) if one % BLOCK_TOKENS) if passing else ()
 
     def pass_on(self) -> None:
         """Keep of what the last step left on its way only the state that the sequence goes on from."""
@@ -143,6 +148,36 @@ class SlotRecord:
             assert self.pool is not None, "a model without states"
             self.pool.drop(self.states.pop(length))
         self.passing = tuple(length for length in self.passing if length in self.states)
+
+    def displace_states(self, length: int) -> None:
+        """Have those of more tokens as what was here before; they stay until they were copied out, or make way."""
+        for one in [one for one in self.states if one > length]:
+            self.displaced[self.states.pop(one)] = one
+
+    def forget_displaced(self, buffers: Iterable[int]) -> None:
+        """Have these states no more of what was here before."""
+        for buffer in buffers:
+            assert self.pool is not None, "a model without states"
+            del self.displaced[buffer]
+            self.pool.drop(buffer)
+
+    def has_state(self, length: int, buffer: int) -> bool:
+        """Return whether the state of so many tokens is still in that buffer, of what is here or was before."""
+        return self.states.get(length) == buffer or buffer in self.displaced
+
+    def snapshots(self) -> Iterator[tuple[int, int]]:
+        """Yield the states that no running sequence goes on from, by length and buffer."""
+        yield from ((length, buffer) for buffer, length in self.displaced.items())
+        for length, buffer in self.states.items():
+            if self.owner is None or length != len(self.tokens):
+                yield length, buffer
+
+    def evict(self, length: int, buffer: int) -> None:
+        """Drop one of these."""
+        if buffer in self.displaced:
+            self.forget_displaced([buffer])
+        else:
+            self.drop_states([length])
 
     def status(self, state_of: Callable[[GenerationKey], State]) -> SlotStatus:
         """Return a frozen snapshot."""

@@ -63,8 +63,8 @@ class States:
         self._lent = 0
         self._evicted = 0
 
-    def begin_step(self) -> None:
-        """Take back all that the last step was lent and that nobody has named since."""
+    def begin(self) -> None:
+        """Take back all that the last step or transfer was lent and that nobody has named since."""
         self._lent = 0
 
     def lend(self, segment: Segment, ends: Collection[int], spares: int, now: float) -> Segment:
@@ -78,11 +78,7 @@ class States:
         """
         record = self._changing(self._records[segment.slot])
         record.pass_on()
-        wanted = len(ends) + spares
-        while self._pool.num_free < self._lent + wanted:
-            self._evict(now)
-        buffers = list(islice(self._pool.free, self._lent, self._lent + wanted))
-        self._lent += wanted
+        buffers = self.lend_buffers(len(ends) + spares, now)
         return replace(
             segment,
             state=record.states.get(segment.start),
@@ -90,34 +86,47 @@ class States:
             spare_states=tuple(buffers[len(ends) :]),
         )
 
+    def lend_buffers(self, wanted: int, now: float) -> list[int]:
+        """Return so many buffers that nobody names; snapshots make way for them."""
+        while self._pool.num_free < self._lent + wanted:
+            self._evict(now)
+        buffers = list(islice(self._pool.free, self._lent, self._lent + wanted))
+        self._lent += wanted
+        return buffers
+
     def commit(self, slot: SlotView, states: Mapping[int, int], *, passing: bool) -> None:
         """Name what a step has left, by the length of the sequence; see `SlotRecord.put_states`."""
         self._changing(slot).put_states(states, passing=passing)
+
+    def forget_displaced(self, place: SlotView) -> None:
+        """Drop the names of states of what was there before: none of them waits to be copied out any more."""
+        self._changing(place)
+        self._records[place.id].forget_displaced([*place.displaced])
 
     def _evict(self, now: float) -> None:
         """Drop the name of the snapshot whose loss costs least: the tokens that somebody may have to compute again.
 
         These weigh less the longer nobody wanted the sequence, as in `resident_value`.
         """
-        grants, lengths = self._grants(), {record.id: sorted(record.states) for record in self._records}
+        grants = self._grants()
+        lengths = {record.id: sorted({*record.states, *record.displaced.values()}) for record in self._records}
 
-        def cost(snapshot: tuple[SlotRecord, int]) -> tuple[bool, float, int]:
-            record, length = snapshot
+        def cost(snapshot: tuple[SlotRecord, int, int]) -> tuple[bool, float, int]:
+            record, length, _ = snapshot
             is_lent = record.owner is None
             idle = grants - record.last_used if is_lent else 0
             loss = expected_loss(lengths[record.id], length)
             return is_lent and record.held_until > now, loss / (1 + idle), record.last_used
 
-        record, length = min(self._snapshots(), key=cost)
-        record.drop_states([length])
+        record, length, buffer = min(self._snapshots(), key=cost)
+        record.evict(length, buffer)
         self._evicted += 1
 
-    def _snapshots(self) -> Iterator[tuple[SlotRecord, int]]:
-        """Yield the states that no running sequence goes on from: places, and lengths."""
+    def _snapshots(self) -> Iterator[tuple[SlotRecord, int, int]]:
+        """Yield the states that no running sequence goes on from: places, lengths and buffers."""
         for record in self._records:
-            for length in record.states:
-                if record.owner is None or length != len(record.tokens):
-                    yield record, length
+            for snapshot in record.snapshots():
+                yield record, *snapshot
 
     def statistics(self) -> StateStatistics:
         """Return what there is now, and what was evicted since the start."""
@@ -127,7 +136,9 @@ class States:
 
     def check_integrity(self) -> None:
         """Raise AssertionError if a name is counted that nobody has, or a sequence has no state to go on from."""
-        self._pool.check_integrity(buffer for record in self._records for buffer in record.states.values())
+        self._pool.check_integrity(
+            buffer for record in self._records for buffer in (*record.states.values(), *record.displaced)
+        )
         for record in self._records:
             length = len(record.tokens)
             assert all(0 < one <= length for one in record.states), f"slot {record.id}: {record.states} of {length}"

@@ -17,6 +17,7 @@ import torch
 
 from runtime.kv.blocks import Block, BlockKey
 from runtime.kv.disk.files import (
+    STATE_KIND,
     BadBlockFile,
     BlockHeader,
     BlockLayout,
@@ -53,6 +54,7 @@ class DiskBlocks:
         shape: of a block's tensor.
         dtype: of it.
         part: the shape of a block's tensor without the rows of layers with rings; None where there are no such layers.
+        state_bytes: of a state of recurrent layers; 0 where there are none.
 
     Raises:
         OSError: the folder cannot be listed, or what is too much cannot be removed.
@@ -66,11 +68,14 @@ class DiskBlocks:
         dtype: torch.dtype,
         budget: int,
         part: tuple[int, ...] | None = None,
+        state_bytes: int = 0,
     ) -> None:
         self.budget = budget
         self._folder, self._root, self._dtype = folder, root, dtype
         self._layout = BlockLayout(_KINDS[dtype], tuple(shape))
         self._part = None if part is None else BlockLayout(_KINDS[dtype], tuple(part))
+        self._state = BlockLayout(STATE_KIND, (state_bytes,)) if state_bytes else None
+        self._layouts = [layout for layout in (self._layout, self._part, self._state) if layout is not None]
         self._files = threading.Lock()
         self.losses = Losses()
         self._index = DiskIndex(budget, self.losses)
@@ -101,8 +106,9 @@ class DiskBlocks:
         Raises:
             ValueError: it is not.
         """
-        data, layout = block.data, self._layout if block.whole else self._part
-        fits = layout is not None and data.shape == layout.shape and data.dtype == self._dtype
+        data, layout = block.data, self._layout_of(block)
+        dtype = torch.uint8 if block.is_state else self._dtype
+        fits = layout is not None and data.shape == layout.shape and data.dtype == dtype
         if not fits or not data.is_cpu or not data.is_contiguous():
             raise ValueError(f"{tuple(data.shape)}, {data.dtype} on {data.device} is not a block of this model")
 
@@ -123,14 +129,16 @@ class DiskBlocks:
             return None
         try:
             name = block_name(key, entry.parent)
-            header, data = read_block(self._folder, name, root=self._root, layout=self._layout, part=self._part)
+            header, data = read_block(self._folder, name, root=self._root, layouts=self._layouts)
         except BadBlockFile as bad:
             self._reject(key, entry, bad)
             return None
         if not self._index.note_loaded(key, entry):
             return None
-        tensor = torch.from_numpy(data).view(self._dtype).view(header.layout.shape)
-        return Block(key, header.parent, header.token_ids, tensor, header.layout == self._layout, header.private)
+        tensor = torch.from_numpy(data)
+        if header.token_ids:
+            tensor = tensor.view(self._dtype).view(header.layout.shape)
+        return Block(key, header.parent, header.token_ids, tensor, header.layout != self._part, header.private)
 
     # --- for the writer's thread ------------------------------------------------------------------------------------
 
@@ -142,7 +150,7 @@ class DiskBlocks:
         Raises:
             OSError: the disk refused.
         """
-        layout = self._layout if block.whole or self._part is None else self._part
+        layout = self._layout_of(block) or self._layout
         if not self._evict(layout.file_bytes, block.parent):
             self._index.note_refused(block.key)
             return False
@@ -197,7 +205,12 @@ class DiskBlocks:
             self._index.check_integrity({file.key: file.nbytes for file in found})
 
     def _file_sizes(self) -> list[int]:
-        return [layout.file_bytes for layout in (self._layout, self._part) if layout is not None]
+        return [layout.file_bytes for layout in self._layouts]
+
+    def _layout_of(self, block: Block) -> BlockLayout | None:
+        if block.is_state:
+            return self._state
+        return self._layout if block.whole else self._part
 
     # --- inside -----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,8 @@
     the rest  the tensor
 
 so that every block of a model makes a file of one size, or of one of two where some layers' rows may be missing, and
-the rows begin at a page.  The safetensors library reads
+the rows begin at a page.  The state of recurrent layers behind a block is one, too, of a size of its own, without
+tokens.  The safetensors library reads
 these files; here they are read and written by hand, because it takes paths, not descriptors: it would follow links and
 cannot sync, its reader maps the file (a truncation by someone else would be a SIGBUS), and its writer to memory copies
 the tensor under the GIL.  One `open`, one copy, and every check is made on the very bytes that are used.
@@ -29,10 +30,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runtime.kv.blocks import BLOCK_TOKENS, KEY_BYTES, BlockKey, block_key
+from runtime.kv.blocks import BLOCK_TOKENS, KEY_BYTES, BlockKey, block_key, state_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     import numpy.typing as npt
 
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 HEADER_BYTES = 4096
 SUFFIX, TEMPORARY = ".safetensors", ".tmp"
-ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}  # by safetensors' names
+ITEM_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "U8": 1}  # by safetensors' names
+STATE_KIND = "U8"
 
 _ROW_WORDS = 512  # of 8 bytes: a page
 _CACHED_ROWS = 64  # 256 KiB: a core's cache still holds them when they are summed a second time (bench/LOG.md)
@@ -71,7 +73,7 @@ class BlockLayout:
 
     Attributes:
         kind: the dtype, by safetensors' name.
-        shape: `[pieces, parts, kv_heads, BLOCK_TOKENS, dim]`.
+        shape: `[pieces, parts, kv_heads, BLOCK_TOKENS, dim]`; `[bytes]` of a state.
     """
 
     kind: str
@@ -188,7 +190,7 @@ def _header(metadata: dict[str, str], tensor: dict[str, Any]) -> BlockHeader:
         root=bytes.fromhex(metadata["root"]),
         key=bytes.fromhex(metadata["key"]),
         parent=bytes.fromhex(metadata["parent"]),
-        token_ids=tuple(map(int, metadata["tokens"].split(","))),
+        token_ids=tuple(map(int, metadata["tokens"].split(","))) if metadata["tokens"] else (),
         layout=layout,
         checksum=metadata["checksum"],
         private="private" in metadata,
@@ -209,9 +211,9 @@ def read_header(folder: int, name: str) -> BlockHeader:
 
 
 def read_block(
-    folder: int, name: str, *, root: BlockKey, layout: BlockLayout | None, part: BlockLayout | None = None
+    folder: int, name: str, *, root: BlockKey, layouts: Collection[BlockLayout] = ()
 ) -> tuple[BlockHeader, Bytes]:
-    """Read one file and verify its contents; without a `layout` any is accepted, else that one or `part`.
+    """Read one file and verify its contents; without any `layouts` all are accepted.
 
     Raises:
         BadBlockFile: the file cannot be used.
@@ -219,7 +221,7 @@ def read_block(
     with _opened(folder, name) as (file, size):
         header = decode_header(os.read(file, HEADER_BYTES))
         _check_header(header, name, root)
-        if layout is not None and header.layout not in (layout, part):
+        if layouts and header.layout not in layouts:
             raise BadBlockFile("layout", f"it holds {header.layout.kind} {list(header.layout.shape)}")
         if size != header.layout.file_bytes:
             raise BadBlockFile("size", f"it has {size} bytes, not {header.layout.file_bytes}")
@@ -283,10 +285,12 @@ def _opened(folder: int, name: str) -> Iterator[tuple[int, int]]:
 def _check_header(header: BlockHeader, name: str, root: BlockKey) -> None:
     if header.root != root:
         raise BadBlockFile("root", "it belongs to another model")
-    if len(header.token_ids) != BLOCK_TOKENS or block_name(header.key, header.parent) != name:
+    if len(header.token_ids) not in (0, BLOCK_TOKENS) or block_name(header.key, header.parent) != name:
         raise BadBlockFile("key", "its key is not that of its name")
+    if (header.layout.kind == STATE_KIND) == bool(header.token_ids):
+        raise BadBlockFile("layout", f"it holds {header.layout.kind} of {len(header.token_ids)} tokens")
     try:
-        key = block_key(header.parent, header.token_ids)
+        key = block_key(header.parent, header.token_ids) if header.token_ids else state_key(header.parent)
     except struct.error as error:
         raise BadBlockFile("key", "its tokens are out of range") from error
     if key != header.key:

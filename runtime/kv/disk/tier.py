@@ -77,6 +77,7 @@ def open_disk_tier(
     clock: Callable[[], float] = time.monotonic,
     open_blocks: Callable[..., DiskBlocks] = DiskBlocks,
     part: tuple[int, ...] | None = None,
+    state_bytes: int = 0,
     owner: TaskOwner | None = None,
 ) -> Iterator[DiskTier]:
     """Open the tier in `folder` for the model of `root`, whose blocks are tensors of `shape` and `dtype`.
@@ -95,6 +96,7 @@ def open_disk_tier(
         clock: seconds.
         open_blocks: puts another kind of disk in place of the real one; as `DiskBlocks`.
         part: the shape of a block's tensor without the rows of layers with rings; None where there are no such layers.
+        state_bytes: of a state of recurrent layers; 0 where there are none.
         owner: the one task that may hand in, drop and touch.
 
     Raises:
@@ -104,7 +106,7 @@ def open_disk_tier(
         stack.enter_context(locked_folder(folder))
         root_folder = stack.enter_context(opened_root(folder, root, create=True))
         try:
-            blocks = open_blocks(root_folder, root, shape, dtype, budget, part)
+            blocks = open_blocks(root_folder, root, shape, dtype, budget, part, state_bytes)
         except OSError as error:
             raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
         queue = WriteQueue(blocks, queue_blocks, clock)

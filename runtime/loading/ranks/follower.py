@@ -63,6 +63,6 @@ def _load(start: Start, line: Line) -> FollowingModel | None:
         positions=sizes.positions,
         device=device,
         dtype=dtype,
-        rings=plan_rings(config.window, sizes.context),
+        rings=plan_rings(config.ring_windows, sizes.context),
     )
     return FollowingModel(own, weights, kv, Group(share, sums_of(process_group(share, start.store, device))))

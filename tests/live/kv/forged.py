@@ -22,7 +22,7 @@ def forge(file: Path) -> None:
     """
     root = bytes.fromhex(file.parent.name)
     with opened_root(file.parent.parent, root) as folder:
-        header, data = read_block(folder, file.name, root=root, layout=None)
+        header, data = read_block(folder, file.name, root=root)
         numbers = data.view(np.float32).reshape(header.layout.shape).copy()
         numbers[:, 1] = numbers[:, 1, :, ::-1]
         forged = numbers.view(np.uint8).reshape(-1)
@@ -33,4 +33,4 @@ def forge(file: Path) -> None:
             dst_dir_fd=folder,
             src_dir_fd=folder,
         )
-        read_block(folder, file.name, root=root, layout=header.layout)
+        read_block(folder, file.name, root=root, layouts=[header.layout])

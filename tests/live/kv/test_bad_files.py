@@ -84,7 +84,7 @@ def take_another_models(file: Path) -> None:
     """Its key and numbers are right, but it says that it is of another root."""
     root = bytes.fromhex(file.parent.name)
     with opened_root(file.parent.parent, root) as folder:
-        header, data = read_block(folder, file.name, root=root, layout=None)
+        header, data = read_block(folder, file.name, root=root)
     other = type(header)(root[::-1], header.key, header.parent, header.token_ids, header.layout, header.checksum)
     file.write_bytes(encode_header(other) + data.tobytes())
 

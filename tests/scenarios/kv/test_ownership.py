@@ -13,7 +13,7 @@ import trio
 from actors.core.commands import Fetched
 from actors.core.slot_views import Resident
 from actors.kv.invalidation import Invalidation
-from actors.kv.prefix_cache import PrefixCache
+from actors.kv.prefix_cache import PrefixCache, SetAside
 from actors.kv.tiers import Tiers
 from actors.kv.waiting_blocks import SlotBlock, WaitingBlocks
 from actors.kv.write_behind import WriteBehind
@@ -44,7 +44,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
         "next_saves": lambda cache: cache.next_saves([0], 1),
         "keep": lambda cache: cache.keep(0, SLOT_BLOCK, BLOCK.data),
         "set_aside": lambda cache: cache.set_aside(0, RESIDENT, 0),
-        "let_go": lambda cache: cache.let_go(KEYS),
+        "let_go": lambda cache: cache.let_go(SetAside(tuple(KEYS))),
     },
     Tiers: {
         "touch": lambda tiers: tiers.touch(KEYS),
@@ -54,7 +54,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
     WaitingBlocks: {
         "put": lambda waiting: waiting.put(0, RESIDENT, [0]),
         "add": lambda waiting: waiting.add(0, RESIDENT, [0], first=0),
-        "take": lambda waiting: waiting.take([0], 1, unless=lambda _: False),
+        "take": lambda waiting: waiting.take([0], 1, unless=lambda *_: False),
         "forget": lambda waiting: waiting.forget(0),
         "forget_restored": lambda waiting: waiting.forget_restored(set(KEYS)),
         "exchange": lambda waiting: waiting.exchange(0, 1),
@@ -90,7 +90,7 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
 LOOKS: dict[type, set[str]] = {
     PrefixCache: {"can_set_aside", "fetch", "hits", "statistics", "check_integrity"},
     Tiers: {
-        *("keep_anything", "reach", "available", "whole", "can_be_had", "parents"),
+        *("keep_anything", "reach", "last_state", "available", "whole", "can_be_had", "parents"),
         *("tell", "note_read", "settle_losses"),
     },
     WaitingBlocks: {"of", "any_of", "any_displaced", "end", "held_until", "taken_from"},

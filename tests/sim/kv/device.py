@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, Relocate, Save
-from runtime.testing.simulated import window_row
+from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState
+from runtime.testing.simulated import pack_state, unpack_state, window_row
 from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
 from tests.sim.kv.lies import CLEAN, Lies, Taint, disguise, union
@@ -35,7 +35,9 @@ def pack(rows: Sequence[int]) -> torch.Tensor:
 
 
 def unpack(data: torch.Tensor) -> list[int]:
-    """The inverse of `pack`; of a block of several layers, the first, which has no window."""
+    """The inverse of `pack`; of a block of several layers, the first, which has no window; a state is one row."""
+    if data.dtype == torch.uint8:
+        return [unpack_state(data)]
     rows = (data if data.dim() == 2 else data[0]).int().tolist()
     return [sum(word << shift for word, shift in zip(row, (0, 16, 32, 48), strict=True)) for row in rows]
 
@@ -90,7 +92,8 @@ class KVModel(FaultyModel):
         self._curses = [""] * self.positions
         self.lies = Lies() if lies is None else lies
         self.taints = [CLEAN] * self.positions
-        self.saved_taints: dict[Save, Taint] = {}  # when each was copied: others may have come there since
+        self.state_taints = [CLEAN] * state_buffers
+        self.saved_taints: dict[Transfer, Taint] = {}  # when each was copied: others may have come there since
         # Set where blocks may lie that the test has changed itself: the true KV of what is committed in a slot.
         self.true_rows: Callable[[int], list[int]] | None = None
 
@@ -103,6 +106,10 @@ class KVModel(FaultyModel):
         if not self.taint(origin, 0, length):
             return length
         return next(place for place, taint in enumerate(self.taints[origin : origin + length]) if taint)
+
+    def state_is_exact(self, buffer: int) -> bool:
+        """Return whether no lie has tainted the state in a buffer."""
+        return not self.state_taints[buffer]
 
     def may_be_tainted(self, keys: Set[BlockKey]) -> bool:
         """Return whether a lie was told about any of these blocks."""
@@ -132,14 +139,13 @@ class KVModel(FaultyModel):
             case Save():
                 if not fails:
                     return self._save(transfer)
-            case Load(slot, start, data, windows, origin):
-                rows = unpack(data)
-                first, end = origin + start, origin + start + len(rows)
-                self.kv[first:end] = [_GARBAGE] * len(rows) if fails else rows
-                if windows and self.ring and len(data) > 1:
-                    self.write_windows(slot, start, [_GARBAGE] * len(rows) if fails else unpack(data[1]))
-                self.taints[first:end] = [self.lies.taint(rows)] * len(rows)
-                self._curses[first:end] = [self._curse()] * len(rows)
+            case SaveState():
+                if not fails:
+                    return self._save_state(transfer)
+            case LoadState():
+                self._load_state(transfer, fails=fails)
+            case Load():
+                self._load(transfer, fails=fails)
             case Copy(source, slot, start, end, least, source_origin, origin):
                 self._carry(source_origin + start, origin + start, end - start, fails=fails)
                 self.copy_windows(source, slot, end, least)
@@ -156,6 +162,23 @@ class KVModel(FaultyModel):
         if fails:
             raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
+
+    def _load(self, load: Load, *, fails: bool) -> None:
+        rows = unpack(load.data)
+        first, end = load.origin + load.start, load.origin + load.start + len(rows)
+        self.kv[first:end] = [_GARBAGE] * len(rows) if fails else rows
+        if load.windows and self.ring and len(load.data) > 1:
+            self.write_windows(load.slot, load.start, [_GARBAGE] * len(rows) if fails else unpack(load.data[1]))
+        self.taints[first:end] = [self.lies.taint(rows)] * len(rows)
+        self._curses[first:end] = [self._curse()] * len(rows)
+
+    def _save_state(self, save: SaveState) -> torch.Tensor:
+        self.saved_taints[save] = self.state_taints[save.buffer]
+        return pack_state(self.buffers[save.buffer])
+
+    def _load_state(self, load: LoadState, *, fails: bool) -> None:
+        self.buffers[load.buffer] = _GARBAGE if fails else unpack_state(load.data)
+        self.state_taints[load.buffer] = self.lies.taint(unpack(load.data))
 
     def _add_taint(self, first: int, end: int, taint: Taint) -> None:
         self.taints[first:end] = [own | taint for own in self.taints[first:end]]
@@ -180,6 +203,11 @@ class KVModel(FaultyModel):
         super()._write(segment)
         first, end = segment.origin + segment.start, segment.origin + segment.end
         taint = self.taint(segment.origin, 0, segment.start)
+        if segment.state is not None:
+            taint |= self.state_taints[segment.state]
+        for _, buffer in segment.next_states:
+            self.state_taints[buffer] = taint
+            self.buffers[buffer] ^= disguise(taint) if taint else 0
         self.taints[first:end] = [taint] * len(segment.token_ids)
         if taint:
             self.kv[first:end] = [row ^ disguise(taint) for row in self.kv[first:end]]

@@ -63,9 +63,10 @@ class Isolation(Observer):
 
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note whose rows leave a slot."""
-        ends = {(one.slot, one.start): one.end for one in event.transfers if isinstance(one, Save)}
-        for block in event.saved:
-            places = range(block.start, ends[block.slot, block.start])
+        for block, save in zip(event.saved, event.transfers, strict=False):
+            if not isinstance(save, Save):  # a state, which nobody has without the block before it
+                continue
+            places = range(block.start, save.end)
             owners = {self._rows[block.slot, place] for place in places if (block.slot, place) in self._rows}
             self._blocks.setdefault(block.key, set()).update(owners)
         for transfer in event.transfers:

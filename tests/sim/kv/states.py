@@ -10,6 +10,7 @@ from actors.core.observer import Observer
 from actors.core.places.state_pool import least_buffers
 from actors.generating.draft_length import MAX_DRAFTS
 from runtime.loading.served import Proposer
+from runtime.step.transfer import LoadState
 
 if TYPE_CHECKING:
     import random
@@ -24,12 +25,12 @@ FIRST_SEED = 200  # of scenarios that may have states: the table of mutants name
 
 
 def with_states(scenario: Scenario, dice: random.Random) -> Scenario:
-    """The same, in a third of the later scenarios, of a model with a recurrent layer, and without tiers."""
+    """The same, in a third of the later scenarios, of a model with a recurrent layer."""
     if scenario.seed < FIRST_SEED or dice.random() > 1 / 3:
         return scenario
     drafts = 0 if scenario.speculate is Proposer.OFF else scenario.draft_tokens or MAX_DRAFTS
     buffers = least_buffers(scenario.slots, drafts) + dice.choice([0, 1, 5, 100])
-    return replace(scenario, state_buffers=buffers, ram=0, disk=0, lies=0.0, rings=None)
+    return replace(scenario, state_buffers=buffers, rings=None)
 
 
 class StateWatch(Observer):
@@ -43,6 +44,8 @@ class StateWatch(Observer):
 
     def __init__(self, watch: Watch) -> None:
         self._table = watch.manager.table
+        self._watch = watch
+        self._model = watch.model
         self._buffers = watch.model.buffers
         self._truth = watch.truth
         self._violated = watch.violated
@@ -63,8 +66,14 @@ class StateWatch(Observer):
         self._goes_on = False
 
     def transfer_begins(self, event: TransferBegins) -> None:
-        """Check what is named."""
+        """Check what is named, and that nothing of that is written."""
         self._check_named()
+        loaded = Counter(transfer.buffer for transfer in event.transfers if isinstance(transfer, LoadState))
+        for place in self._table.places:
+            if named := loaded.keys() & {*place.states.values(), *place.displaced}:
+                self._violated(f"I38: states are loaded into {named}, which slot {place.id} names")
+        if doubled := [buffer for buffer, times in loaded.items() if times > 1]:
+            self._violated(f"I38: states are loaded into buffers {doubled} more than once")
 
     def look(self, segments: Sequence[Segment]) -> None:
         """Check what a step of the target reads and writes that begins on the device."""
@@ -80,18 +89,20 @@ class StateWatch(Observer):
                 self._violated(f"I38: the last rows of slot {segment.slot} leave no state")
             writes = {buffer for _, buffer in segment.next_states}
             for place in self._table.places:
-                named = writes.intersection(place.states.values())
+                named = writes.intersection((*place.states.values(), *place.displaced))
                 if named and (self._is_first or place.id != segment.slot):
                     self._violated(f"I38: a step over slot {segment.slot} writes {named}, which slot {place.id} names")
         self._is_first = False
 
     def _check_named(self) -> None:
         """Each state is that of its tokens, and each sequence has one to go on from."""
-        if not self._buffers:
+        if not self._buffers or not self._watch.kv_is_exact:
             return
         for place in self._table.places:
             rows = self._truth.rows(place.tokens, place.id)
             for length, buffer in place.states.items():
+                if not self._model.state_is_exact(buffer):
+                    continue
                 if not 0 < length <= len(rows) or self._buffers[buffer] != rows[length - 1]:
                     self._violated(f"I38: slot {place.id}: buffer {buffer} is not the state of its {length} tokens")
             if place.owner is not None and rows and len(rows) not in place.states:

@@ -15,6 +15,7 @@ from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.files import BlockHeader, BlockLayout, block_name, checksum, encode_header
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
 from runtime.testing.faults import ShortWrite
+from runtime.testing.simulated import STATE_BYTES
 from runtime.testing.unreliable import UnreliableBlocks
 from tests.sim.history import ROOT, SHAPE
 from tests.sim.kv.device import DTYPE, pack
@@ -99,14 +100,15 @@ class SettledDisk:
 
 @contextmanager
 def open_settled_disk(
-    folder: Path, *, blocks: int = 1000, chaos: Chaos | None = None, windowed: bool = False
+    folder: Path, *, blocks: int = 1000, chaos: Chaos | None = None, windowed: bool = False, states: bool = False
 ) -> Iterator[SettledDisk]:
     """The disk tier in `folder`, with room for so many blocks; nothing is fsynced, since nothing crashes here.
 
-    If `windowed`, blocks have a second layer, or lack it.
+    If `windowed`, blocks have a second layer, or lack it; and there are states besides if `states`.
     """
     disk, budget = SettledDisk(), blocks * (FILE_BYTES + BLOCK_BYTES * windowed)
     layout: dict[str, Any] = {"shape": (2, *SHAPE), "part": (1, *SHAPE)} if windowed else {"shape": SHAPE}
+    layout["state_bytes"] = STATE_BYTES if states else 0
     kind: Callable[..., DiskBlocks] = DiskBlocks
     if chaos is not None:
         kind = partial(UnreliableBlocks, chaos=chaos, sleep=disk.be_late)

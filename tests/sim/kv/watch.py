@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import outcome
@@ -11,10 +12,12 @@ import trio
 from actors.core.observer import Observer
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.step.executor import transfer_all
-from runtime.step.transfer import Copy, Load, Relocate, Save
+from runtime.step.transfer import Copy, Load, LoadState, Relocate, SaveState
+from runtime.testing.simulated import pack_state
 from tests.sim.executor import TimedExecutor
 from tests.sim.kv.device import pack, pack_layers, unpack
 from tests.sim.kv.isolation import Isolation
+from tests.sim.kv.lies import CLEAN
 from tests.sim.kv.published import Published
 from tests.sim.watch import Watch
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actors.core.events import AuditFailed, Preempted, StepBegins, StepEnded, TransferBegins, TransferEnded
+    from actors.core.slot_views import SlotView
+    from actors.kv.waiting_blocks import SlotBlock
     from actors.manager.slot_manager import SlotManager
     from runtime.kv.blocks import BlockKey
     from runtime.step.transfer import KVData, Transfer
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from tests.sim.books import Owner
     from tests.sim.history import Truth
     from tests.sim.kv.device import KVModel
+    from tests.sim.kv.lies import Taint
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ class KVExecutor(TimedExecutor):
         block_seconds: how long the transfer of one block takes.
 
     Attributes:
-        saved: the blocks that are copied out of their slots now, by slot and position.
+        saved: the blocks that are copied out of their slots now, by the first transfers.
     """
 
     def __init__(
@@ -61,7 +67,7 @@ class KVExecutor(TimedExecutor):
         block_seconds: float,
     ) -> None:
         super().__init__(model, drafter, layer_seconds, chaos)
-        self.saved: dict[tuple[int, int], BlockKey] = {}
+        self.saved: tuple[BlockKey, ...] = ()
         self._model = model
         self._block_seconds = block_seconds
 
@@ -74,20 +80,23 @@ class KVExecutor(TimedExecutor):
             await trio.sleep(seconds)
         self._model.saved_taints.clear()
         results = transfer_all(self.target, self.drafter, transfers)
-        return [self._told(transfer, result) for transfer, result in zip(transfers, results, strict=True)]
+        keys, self.saved = chain(self.saved, repeat(None)), ()
+        return [self._told(*moved) for moved in zip(transfers, results, keys, strict=False)]
 
-    def _told(self, transfer: Transfer, result: outcome.Outcome[KVData | None]) -> outcome.Outcome[KVData | None]:
+    def _told(
+        self, transfer: Transfer, result: outcome.Outcome[KVData | None], key: BlockKey | None
+    ) -> outcome.Outcome[KVData | None]:
         """Return what a tier is given of a block that was copied out of its slot: sometimes a lie."""
-        if not isinstance(transfer, Save) or isinstance(result, outcome.Error):
+        if key is None or isinstance(result, outcome.Error):
             return result
-        key = self.saved.get((transfer.slot, transfer.start))
         data = result.unwrap()  # which can be done once
-        if key is None or data is None:
-            return outcome.Value(data)
+        assert data is not None
         taint = self._model.saved_taints[transfer]
         told = self._model.lies.save(key, unpack(data), taint)
         if told == unpack(data):
             return outcome.Value(data)
+        if isinstance(transfer, SaveState):
+            return outcome.Value(pack_state(*told))
         return outcome.Value(pack_layers(told, windows=len(data) > 1) if self._model.ring else pack(told))
 
 
@@ -114,7 +123,7 @@ class KVRecord(Observer):
     def transfer_begins(self, event: TransferBegins) -> None:
         """Note what is moved, and which blocks are saved by it."""
         self.is_moving, self._transfers = True, event.transfers
-        self._device.saved = {(block.slot, block.start): block.key for block in event.saved}
+        self._device.saved = tuple(block.key for block in event.saved)
 
     def transfer_ended(self, event: TransferEnded) -> None:
         """Add it to the record."""
@@ -183,8 +192,11 @@ class KVInvariants(Observer):
                 continue
             if self._model.taint(slot.origin, 0, len(slot.tokens)) & found and not slot.suspect:
                 self._violated(f"I10: slot {slot.id} holds KV that was found wrong, and is not suspected")
+            states = [buffer for buffer in slot.states.values() if self._model.state_taints[buffer] & found]
+            if states and not slot.suspect:
+                self._violated(f"I10: slot {slot.id} has states that were found wrong, and is not suspected")
             for block in self._cache.waiting.of(slot.id):
-                if self._model.taint(slot.origin, block.start, block.start + len(block.token_ids)) & found:
+                if self._taint_of(slot, block) & found:
                     self._violated(f"I10: slot {slot.id}: KV that was found wrong waits to be kept")
         for key in self._model.lies.keys:
             kept = self._cache.tiers.ram.get(key)
@@ -201,12 +213,27 @@ class KVInvariants(Observer):
             for block in self._cache.waiting.of(slot.id):
                 end = block.start + len(block.token_ids)
                 rows = self._model.kv[slot.origin + block.start : slot.origin + end]
-                if self._model.taint(slot.origin, block.start, end):
+                if self._taint_of(slot, block):
                     continue  # its ring may have the true rows of another slot
+                if block.buffer is not None:
+                    self._check_state(slot, block, block.buffer)
+                    continue
                 if block.whole and self._model.lost(slot.id, slot.origin, block.start, end):
                     self._violated(f"I12: slot {slot.id}: a block that is to be saved whole has left the ring")
                 if self._watch.kv_is_exact and rows != self._truth.rows_of(block):
                     self._violated(f"I3: slot {slot.id}: a block that is still to be saved was overwritten")
+
+    def _taint_of(self, slot: SlotView, block: SlotBlock) -> Taint:
+        if block.buffer is None:
+            return self._model.taint(slot.origin, block.start, block.end)
+        return self._model.state_taints[block.buffer] if slot.has_state(block.start, block.buffer) else CLEAN
+
+    def _check_state(self, slot: SlotView, block: SlotBlock, buffer: int) -> None:
+        """I38 for a state that is to be kept: the block before it says which it is, unless that is a tail."""
+        if block.start % BLOCK_TOKENS or not slot.has_state(block.start, buffer):
+            return
+        if self._model.buffers[buffer] != self._truth.block(block.parent)[-1]:
+            self._violated(f"I38: slot {slot.id}: what waits as the state of {block.start} tokens is another")
 
     def _check_target(self, slot: int) -> None:
         self._may_be_written(slot)
@@ -299,4 +326,6 @@ class KVWatch(Watch):
 def _tokens_of(transfer: Transfer) -> int:
     if isinstance(transfer, Relocate):
         return transfer.rows
+    if isinstance(transfer, SaveState | LoadState):
+        return BLOCK_TOKENS
     return transfer.data.shape[-2] if isinstance(transfer, Load) else transfer.end - transfer.start

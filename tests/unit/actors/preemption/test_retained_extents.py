@@ -124,7 +124,7 @@ async def test_a_slot_has_it_again_and_the_retained_extent_what_was_in_the_slot(
 async def test_a_block_on_its_way_out_is_known_where_what_it_was_in_has_come() -> None:
     world = World(1)
     world.preempt(A, text(150, 1))
-    (first, second) = (block for _, block in world.waiting.take([1], 2, unless=lambda _: False))
+    (first, second) = (block for _, block in world.waiting.take([1], 2, unless=lambda *_: False))
     assert (world.waiting.taken_from(first), world.waiting.taken_from(second)) == (1, 1)
     world.take(A, text(150, 1))
     assert (world.waiting.taken_from(first), world.waiting.taken_from(second)) == (0, 0)

@@ -41,7 +41,7 @@ def lent(table: SlotTable, slot: SlotView, rows: int, spares: int = 0, now: floa
     assert table.states is not None
     start = len(slot.tokens)
     segment = Segment(slot.id, start, TOKENS[start : start + rows])
-    table.states.begin_step()
+    table.states.begin()
     return table.states.lend(segment, [rows], spares, now)
 
 
@@ -111,7 +111,7 @@ def test_buffers_of_a_step_are_those_that_nobody_names_and_no_two_the_same() -> 
     other = table.grant(("b", 0), TokenChain(b"", [500, 501]))
     assert other is not None
     assert table.states is not None
-    table.states.begin_step()
+    table.states.begin()
     segments = [table.states.lend(Segment(one.id, 20, [1, 2]), [1, 2], 1, 0.0) for one in (slot, other)]
     written = [buffer for one in segments for buffer in (*(b for _, b in one.next_states), *one.spare_states)]
     assert len({*written, *slot.states.values()}) == len(written) + 2 == 8

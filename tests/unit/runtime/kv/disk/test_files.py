@@ -47,7 +47,7 @@ def path(tmp_path: Path, folder: int) -> Path:
 
 
 def read(folder: int) -> tuple[BlockHeader, np.ndarray]:
-    return read_block(folder, NAME, root=ROOT, layout=LAYOUT)
+    return read_block(folder, NAME, root=ROOT, layouts=[LAYOUT])
 
 
 def reason(folder: int) -> str:
@@ -139,7 +139,7 @@ def test_every_flipped_bit_of_the_header_is_seen_or_changes_nothing(folder: int,
             place = bit // 8
             os.pwrite(file.fileno(), bytes([encoded[place] ^ 1 << bit % 8]), place)
             try:
-                header, data = read_block(folder, NAME, root=ROOT, layout=LAYOUT)
+                header, data = read_block(folder, NAME, root=ROOT, layouts=[LAYOUT])
             except BadBlockFile:
                 continue
             finally:
