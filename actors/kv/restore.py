@@ -73,9 +73,14 @@ class Restoration:
             if isinstance(source, LiveSource):
                 goes_on = await self._hold.copy_prefix(source.slot.id, source.end, is_last=source.is_last)
             else:
-                goes_on = await self._load(source)
+                goes_on = await self._load(source) or self._has_lost(source)
             if not goes_on:
                 return
+
+    def _has_lost(self, source: BlockSource) -> bool:
+        """Return whether a state could not be had, and is gone: there may be another before it."""
+        tiers = self._cache.tiers
+        return tiers.has_states and source.is_last and not tiers.can_be_had(source.keys[-1])
 
     async def audit(self) -> bool:
         """Compare the block that was computed again with the one that was cached.

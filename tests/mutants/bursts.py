@@ -53,8 +53,8 @@ MUTANTS = (
     Mutant(
         "a burst goes beyond the room of a slot",
         "actors/scheduling/step_planner.py",
-        "        return min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)\n",
-        "        return self.work.most_tokens\n",
+        "        most = min(self.work.most_tokens, self.record.slot.capacity - self.segment.start)\n",
+        "        most = self.work.most_tokens\n",
     ),
     Mutant(
         "a burst draws without the masks of a grammar",

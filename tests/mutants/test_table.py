@@ -49,6 +49,6 @@ def test_each_is_in_the_table() -> None:
 
 def test_each_has_its_turn() -> None:
     assert choose("a") == choose("a")
-    met = {mutant.name for number in range(150) for mutant in choose(str(number))}
+    met = {mutant.name for number in range(200) for mutant in choose(str(number))}
     assert len(choose("a")) == FEW
     assert len(met) > len(MUTANTS) * 0.9

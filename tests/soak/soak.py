@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
-from runtime.checkpoint.open import open_checkpoint
 from tests.live.server import Gone, Server
 from tests.models.checkpoints import FAMILIES
 from tests.soak.clients import Http2, fetch, open_http1, open_http2
@@ -215,10 +214,9 @@ def write_hybrid(folder: Path) -> Path:
 
 
 def flags_of(model: Path | None, folder: Path) -> list[str]:
-    """Return flags by which that model, or the default one, is served; of a hybrid nothing is kept on disk yet."""
-    keeps_on_disk = model is None or not open_checkpoint(model).config.is_hybrid
+    """Return flags by which that model, or the default one, is served."""
     named = [] if model is None else ["--model", str(model)]
-    return [*named, "--kv-dir", str(folder / "kv"), "--kv-disk", "64MiB"] if keeps_on_disk else named
+    return [*named, "--kv-dir", str(folder / "kv"), "--kv-disk", "64MiB"]
 
 
 @click.command()

@@ -8,12 +8,14 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from runtime.kv.blocks import BLOCK_TOKENS
 from tests.live.http_client import Http1, prompt
 from tests.live.kv.servers import Starter, answer_of, ask, cached, disk_statistics, plain, tokens, verify
 from tests.live.server import COMPLETIONS, Gone, wait_for
+from tests.models.checkpoints import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +51,7 @@ def pester(server: Server, expected: dict[int, list[int]], seed: int) -> int:
 
 
 def survive_kills(
-    start: Starter, folder: Path, expected: dict[int, list[int]], *, rounds: int, seed: int
+    start: Callable[..., Server], folder: Path, expected: dict[int, list[int]], *, rounds: int, seed: int
 ) -> Counter[str]:
     """Kill the server that uses `folder` again and again, at random moments; what was seen."""
     draw = random.Random(seed)
@@ -84,4 +86,15 @@ def test_kill_9_at_random_moments(tmp_path: Path, start: Starter, expected: Expe
     said = {index: expected(plain(ids, 6), COMPLETIONS) for index, ids in enumerate(POOL)}
     seen = survive_kills(start, tmp_path / "kv", said, rounds=6, seed=1)
     assert seen["cached tokens"] > 6 * BLOCK_TOKENS
+    assert seen["answers"] > 0
+
+
+def test_kill_9_of_a_hybrid(tmp_path: Path, start: Starter) -> None:
+    """Its states lie on disk beside its KV."""
+    FAMILIES["qwen3.5"](tmp_path / "model", vocab_size=3072, max_position_embeddings=1024)
+    start_hybrid = partial(start, str(tmp_path / "model"))
+    with start_hybrid("--kv-ram", "0") as server:
+        said = {index: tokens(ask(server, plain(ids, 6))) for index, ids in enumerate(POOL)}
+    seen = survive_kills(start_hybrid, tmp_path / "kv", said, rounds=4, seed=2)
+    assert seen["cached tokens"] > 4 * BLOCK_TOKENS
     assert seen["answers"] > 0

@@ -85,7 +85,7 @@ MUTANTS = (
     Mutant(
         "what was pinned for one that was preempted stays for ever",
         "actors/preemption/preemption.py",
-        "        self._cache.let_go(self._preempted.pop(record.key).pinned)\n",
+        "        self._cache.let_go(self._preempted.pop(record.key).blocks)\n",
         "        self._preempted.pop(record.key)\n",
         (f"{SCENARIOS}::test_a_hang_up_while_preempted_ends_it_at_once",),
     ),
@@ -148,7 +148,7 @@ MUTANTS = (
     Mutant(
         "the last tokens of one that was preempted are kept when it has gone",
         "actors/kv/prefix_cache.py",
-        "        return len(block.token_ids) < BLOCK_TOKENS and not self.tiers.ram.is_pinned(block.key)\n",
+        "        return block.end % BLOCK_TOKENS != 0 and not self.tiers.ram.is_pinned(block.key)\n",
         "        return False\n",
         ("tests/scenarios/preemption/test_copying.py::test_the_last_tokens_of_who_has_gone_are_not_kept",),
     ),

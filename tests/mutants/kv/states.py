@@ -7,7 +7,9 @@ from tests.mutants.mutant import Mutant
 RECORD, STATES, POOL = (f"actors/core/places/{name}.py" for name in ("record", "states", "state_pool"))
 STEP, SETTLEMENT, TABLE = "runtime/step/step.py", "actors/manager/settlement.py", "actors/core/slots.py"
 PLANNER, COPY, BURST = "actors/scheduling/step_planner.py", "actors/kv/transfer_planner.py", "runtime/step/burst.py"
+TIERS, WAITING, KEPT = "actors/kv/tiers.py", "actors/kv/waiting_blocks.py", "actors/kv/prefix_cache.py"
 SCENARIOS = ("tests/scenarios/kv/test_states.py",)
+IN_TIERS = ("tests/scenarios/kv/test_states_in_tiers.py",)
 UNIT = ("tests/unit/actors/core/places/test_states.py", "tests/unit/actors/core/places/test_state_pool.py")
 
 MUTANTS = (
@@ -133,16 +135,16 @@ MUTANTS = (
     ),
     Mutant(
         "what a slot goes on from makes way like any snapshot",
-        STATES,
-        "if record.owner is None or length != len(record.tokens):\n",
-        "if record.tokens:\n",
+        RECORD,
+        "if self.owner is None or length != len(self.tokens):\n",
+        "if self.tokens:\n",
         UNIT,
     ),
     Mutant(
         "the newest snapshot makes way first",
         STATES,
-        "        record, length = min(self._snapshots(), key=cost)\n",
-        "        *_, (record, length) = self._snapshots()\n",
+        "        record, length, buffer = min(self._snapshots(), key=cost)\n",
+        "        *_, (record, length, buffer) = self._snapshots()\n",
         UNIT,
     ),
     Mutant(
@@ -179,5 +181,95 @@ MUTANTS = (
         "passing=planned.work.phase is not State.PREFILL)",
         "passing=True)",
         SCENARIOS,
+    ),
+    Mutant(
+        "blocks are restored that no state is behind",
+        TIERS,
+        "        return self.last_state(keys, first, reached) if self.has_states else reached\n",
+        "        return reached\n",
+        IN_TIERS,
+    ),
+    Mutant(
+        "a sequence goes on from blocks alone",
+        COPY,
+        "        if not goes_on or (state is None if command.is_last else not blocks):\n",
+        "        if not goes_on or not blocks:\n",
+        IN_TIERS,
+    ),
+    Mutant(
+        "a state is kept under the name of the block before its own",
+        WAITING,
+        "        resident, parent = self.resident, self.key((length - 1) // BLOCK_TOKENS)\n",
+        "        resident, parent = self.resident, self.key(max(0, (length - 1) // BLOCK_TOKENS - 1))\n",
+        IN_TIERS,
+    ),
+    Mutant(
+        "a state is copied out of a buffer that is another's by then",
+        KEPT,
+        "            return block.buffer is not None and not has_state(slot, block)\n",
+        "            return False\n",
+    ),
+    Mutant(
+        "a grant forgets the states that it displaces",
+        TABLE,
+        "        if self.states is not None:\n            slot.displace_states(usable)\n",
+        "",
+        IN_TIERS,
+    ),
+    Mutant(
+        "what was displaced keeps its buffers for good",
+        "actors/kv/transfers.py",
+        "            if place.displaced and not self._cache.waiting.any_of(place.id):\n",
+        "            if place.displaced and not place.states and not self._cache.waiting.any_of(place.id):\n",
+        IN_TIERS,
+    ),
+    Mutant(
+        "two states are loaded into one buffer",
+        COPY,
+        "            (buffer,) = states.lend_buffers(1, trio.current_time())\n",
+        "            states.begin()\n            (buffer,) = states.lend_buffers(1, trio.current_time())\n",
+    ),
+    Mutant(
+        "a state that failed in use is not dropped with the blocks before it",
+        COPY,
+        "        trial = keys if state is None else (*keys, state.key)\n",
+        "        trial = keys\n",
+        IN_TIERS,
+    ),
+    Mutant(
+        "an audit goes on from the very state that nobody computed again",
+        COPY,
+        "        for count in range(last - 1, max(",
+        "        for count in range(last, max(",
+        IN_TIERS,
+    ),
+    Mutant(
+        "the state of a preempted sequence is not kept for it",
+        KEPT,
+        "            states = [end, *(length for length in states if length != end)]\n"
+        "            keys.append(state_key(keys[-1]))\n",
+        "            states = [length for length in states if length != end]\n",
+        IN_TIERS,
+    ),
+    Mutant(
+        "the states of an answer have no names",
+        RECORD,
+        "tuple(one for one in (*self.passing, *new) if one % BLOCK_TOKENS) if passing",
+        "(*self.passing, *new) if passing",
+        IN_TIERS,
+    ),
+    Mutant(
+        "a burst writes over the state that it has left behind a block",
+        PLANNER,
+        "BLOCK_TOKENS - (self.segment.end - 1) % BLOCK_TOKENS) if self.segment.next_states else most\n",
+        "BLOCK_TOKENS) if self.segment.next_states else most\n",
+        IN_TIERS,
+    ),
+    Mutant(
+        "a chunk ends where no state has a name",
+        PLANNER,
+        "        return aligned if 2 * aligned > share else share\n",
+        "        return share\n",
+        IN_TIERS,
     ),
 )

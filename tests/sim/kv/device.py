@@ -146,16 +146,8 @@ class KVModel(FaultyModel):
                 self._load_state(transfer, fails=fails)
             case Load():
                 self._load(transfer, fails=fails)
-            case Copy(source, slot, start, end, least, source_origin, origin):
-                self._carry(source_origin + start, origin + start, end - start, fails=fails)
-                self.copy_windows(source, slot, end, least)
-                if (
-                    self.rings is not None and least is not None
-                ):  # its rows may be tainted where the arena's were not copied
-                    first = max(0, least - self.rings.widest + 1)
-                    self._add_taint(origin + first, origin + end, self.taint(source_origin, 0, end))
-                if fails and least is not None:
-                    self.write_windows(slot, max(0, end - self.ring), [_GARBAGE] * min(end, self.ring))
+            case Copy():
+                self._copy(transfer, fails=fails)
             case Relocate(_, source, target, rows):
                 self._carry(source, target, rows, fails=fails)
                 self.states[target : target + rows] = self.states[source : source + rows]
@@ -171,6 +163,18 @@ class KVModel(FaultyModel):
             self.write_windows(load.slot, load.start, [_GARBAGE] * len(rows) if fails else unpack(load.data[1]))
         self.taints[first:end] = [self.lies.taint(rows)] * len(rows)
         self._curses[first:end] = [self._curse()] * len(rows)
+
+    def _copy(self, copy: Copy, *, fails: bool) -> None:
+        self._carry(copy.source_origin + copy.start, copy.origin + copy.start, copy.end - copy.start, fails=fails)
+        self.copy_windows(copy.source, copy.slot, copy.end, copy.least)
+        if copy.least is None:
+            return
+        if self.rings is not None:  # its rows may be tainted where the arena's were not copied
+            first = max(0, copy.least - self.rings.widest + 1)
+            self._add_taint(copy.origin + first, copy.origin + copy.end, self.taint(copy.source_origin, 0, copy.end))
+        if fails:
+            rows = min(copy.end, self.ring)
+            self.write_windows(copy.slot, max(0, copy.end - self.ring), [_GARBAGE] * rows)
 
     def _save_state(self, save: SaveState) -> torch.Tensor:
         self.saved_taints[save] = self.state_taints[save.buffer]
