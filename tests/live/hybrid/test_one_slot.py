@@ -23,7 +23,7 @@ TURN = 70  # tokens that a user says
 
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    with serving("lfm2", tmp_path_factory.mktemp("hybrid"), "--slots", "1") as served:
+    with serving("lfm2", tmp_path_factory.mktemp("hybrid"), "--slots", "1", "--kv-ram", "0") as served:
         yield served
 
 
