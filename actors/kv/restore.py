@@ -67,20 +67,21 @@ class Restoration:
         self._audited: tuple[int, Block] | None = None  # position and block: it is computed again, to be compared
 
     async def run(self) -> None:
-        """Bring all there is into the slot, a bounded piece at a time."""
+        """Bring all there is into the slot, a bounded piece at a time.
+
+        Where a state cannot be had, there may be another before it.
+        """
         self._hold.turn_to(ActorStage.RESTORING)
-        while (source := self.next_source()) is not None:
+        failed: LiveSource | BlockSource | None = None
+        while (source := self.next_source()) is not None and source != failed:
             if isinstance(source, LiveSource):
                 goes_on = await self._hold.copy_prefix(source.slot.id, source.end, is_last=source.is_last)
             else:
-                goes_on = await self._load(source) or self._has_lost(source)
+                goes_on = await self._load(source)
+                if self._cache.tiers.has_states and not goes_on:
+                    goes_on, failed = True, source
             if not goes_on:
                 return
-
-    def _has_lost(self, source: BlockSource) -> bool:
-        """Return whether a state could not be had, and is gone: there may be another before it."""
-        tiers = self._cache.tiers
-        return tiers.has_states and source.is_last and not tiers.can_be_had(source.keys[-1])
 
     async def audit(self) -> bool:
         """Compare the block that was computed again with the one that was cached.

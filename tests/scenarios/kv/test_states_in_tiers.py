@@ -9,7 +9,7 @@ import trio
 
 from runtime.kv.blocks import BLOCK_TOKENS, state_key
 from runtime.step.transfer import LoadState, SaveState
-from tests.fakes.kv_simulation import Truth, fresh, open_settled_disk, text, until
+from tests.fakes.kv_simulation import Truth, block_file, fresh, open_settled_disk, text, until
 from tests.fakes.simulation import ask, simulated
 from tests.scenarios.engine.together import STEP
 from tests.scenarios.kv.test_states import CHUNK, LONG, recurrent
@@ -118,6 +118,23 @@ async def test_states_survive_the_server(tmp_path: Path) -> None:
         async with recurrent(ram=100, disk=disk, truth=truth) as sim:
             again = await sim.client(ask("again", LONG))
             assert again.finished().cached_tokens == KEPT
+            assert again.tokens() == sim.model.continuation(LONG, 4)
+
+
+@simulated()
+async def test_a_state_that_cannot_be_read_leaves_the_one_before_it(tmp_path: Path) -> None:
+    folder, truth = fresh(tmp_path), Truth()
+    with open_settled_disk(folder, states=True) as disk:
+        async with recurrent(ram=0, disk=disk, truth=truth) as sim:
+            await sim.client(ask("a", LONG))
+            await sim.settle()
+            sim.evict()
+            before, last = kept_states(sim, LONG)[-2:]
+            block = sim.disk.load(state_key(sim.keys(LONG)[last // BLOCK_TOKENS - 1]))
+            assert block is not None
+            block_file(folder, block).write_bytes(b"damaged")
+            again = await sim.client(ask("again", LONG))
+            assert again.finished().cached_tokens == before
             assert again.tokens() == sim.model.continuation(LONG, 4)
 
 
