@@ -184,14 +184,14 @@ class SlotManager:
         self._admission.preempt_for_waiting()
 
     async def _transfer(self) -> bool:
-        """Make room for sequences, and move a bounded piece of KV; False if there was none to move."""
+        """Make room for sequences, and move a bounded piece of KV; False if there was none to move, and is none now."""
         self._transfers.ensure_capacity(self.holds)
         transferred = await self._transfers.run(self.holds)
         if transferred or len(self.preemption):  # who is preempted may have waited for what was to be copied, or let go
             self._drain()
             self._admit()  # a slot that came free while KV was moved does not wait for this step
             self._transfers.ensure_capacity(self.holds)
-        return transferred
+        return transferred or self.table.extents.moving is not None  # which may hold up whoever had rows
 
     def _lose_kv(self, slot: SlotView) -> None:
         """Give up what a slot holds: it could not be moved."""

@@ -174,6 +174,13 @@ MUTANTS = (
         (f"{MOVING}::test_who_comes_later_takes_no_place_before_whom_it_is_moved_for",),
     ),
     Mutant(
+        "a sequence waits for a command to be moved where no step can run before",
+        "actors/manager/slot_manager.py",
+        "        return transferred or self.table.extents.moving is not None",
+        "        return transferred",
+        (f"{MOVING}::test_it_is_moved_at_once_where_no_step_can_run_before",),
+    ),
+    Mutant(
         "the drafter's KV stays where it was",
         "runtime/step/executor.py",
         "    if drafter is not None and isinstance(transfer, Relocate):\n        drafter.transfer(transfer)\n",

@@ -108,3 +108,17 @@ async def test_who_comes_later_takes_no_place_before_whom_it_is_moved_for() -> N
             clients.start_soon(sim.client, ask("late", text(20, 4), max_tokens=4))
             await until(lambda: has_room(sim, "late"))
             assert has_room(sim, "wide")
+
+
+@simulated()
+async def test_it_is_moved_at_once_where_no_step_can_run_before() -> None:
+    """Two come back: the first has room when the second's turn comes, for whom it is moved; a third waits for both."""
+    lesser = (("third", 30, 20, 40), ("second", 20, 300, 20), ("first", 10, 300, 20))
+    async with open_kv_simulation(slots=3, context=640, positions=640, ram=0, state_buffers=40) as sim:
+        async with trio.open_nursery() as clients:
+            for name, priority, length, tokens in lesser:
+                asked = ask(name, text(length, priority), max_tokens=tokens, priority=priority)
+                clients.start_soon(sim.client, asked)
+                await until(lambda asked=asked: (slot := slot_of(sim, asked.id)) is not None and slot.tokens > 0)
+            await sim.client(ask("important", text(300, 1), max_tokens=60))
+            assert sim.manager.statistics().parks == 3

@@ -76,6 +76,14 @@ def test_it_is_the_token_that_pytorch_s_operations_draw(draws: NativeDraws, voca
         assert draws.draw(logits, specs).tolist() == expected
 
 
+def test_top_p_is_a_share_of_what_as_many_tokens_weigh_as_top_k_says(
+    draws: NativeDraws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of those that are as heavy as the last of them, too."""
+    logits = torch.tensor([[4.0, *6 * [1.0]]]).log()
+    assert shares(draws, logits, SamplingParams(top_k=2, top_p=0.75), monkeypatch)[0] == 1
+
+
 @every_row("vocab", [8, 64, 1001])
 @every_row("filters", [{}, {"top_k": 3}, {"top_p": 0.9}, {"min_p": 1e-3}])
 def test_what_is_banned_is_never_drawn(
