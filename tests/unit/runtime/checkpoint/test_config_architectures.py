@@ -34,7 +34,7 @@ SERVED = """
     glm glm4 glm4_moe glm4_moe_lite
     gpt_oss
     granite granitemoe granitemoehybrid granitemoeshared
-    hunyuan_v1_dense
+    hunyuan_v1_dense hunyuan_v1_moe
     lfm2 lfm2_moe
     llama
     minimax_m2
@@ -68,7 +68,6 @@ OTHERS = """
     gemma3n
     glm_moe_dsa
     gpt2
-    hunyuan_v1_moe
     laguna
     llama4 llama4_text
     mimo_v2_flash
