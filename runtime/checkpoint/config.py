@@ -20,6 +20,7 @@ from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
 from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number
 from runtime.checkpoint.layer_shape import LayerShape
+from runtime.checkpoint.recurrent_config import BesideAttentionConfig
 from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
@@ -56,7 +57,8 @@ class ModelConfig:
         scales: of the embedding, of scores, of what is added to the hidden states, of logits.
         ropes: per layer, its rotary position embeddings; None where queries and keys are not rotated (SmolLM3).
         window: per layer, how many positions each one sees, itself included; None means all before it.
-        recurrent: per layer, what stands in the place of attention and stores a state; None where that is attention.
+        recurrent: per layer, what stands in the place of attention, or beside it, and stores a state; None where
+            attention is alone.
         experts: per layer, the experts that take the place of its MLP; None where it has one.
         qk_norm: how query and key heads are normalised; None where they are not.
         qk_norm_rotated: whether that is done after they were rotated, and not before.
@@ -140,7 +142,7 @@ class ModelConfig:
 
     @property
     def states(self) -> tuple[tuple[StatePart, ...] | None, ...]:
-        """Per layer, the parts of the state that it stores for a sequence; None where it stores keys and values."""
+        """Per layer, the parts of the state that it stores for a sequence; None where it attends, and no more."""
         return tuple(None if layer is None else layer.state for layer in self.recurrent)
 
     @property
@@ -179,13 +181,13 @@ class ModelConfig:
     def kv_pieces(self) -> tuple[int, ...]:
         """For each layer, how many pieces of `kv_shape` it stores for a token.
 
-        None where it is recurrent, or reads another's KV.
+        None where it does not attend, or reads another's KV.
         """
         piece = prod(self.kv_shape)
         return tuple(
-            0
-            if recurrent is not None or self.shape(layer).kv_layer is not None
-            else prod(self.layer_kv_shape(layer)) // piece
+            prod(self.layer_kv_shape(layer)) // piece
+            if isinstance(recurrent, BesideAttentionConfig | None) and self.shape(layer).kv_layer is None
+            else 0
             for layer, recurrent in enumerate(self.recurrent)
         )
 

@@ -70,6 +70,14 @@ def number(settings: Settings, key: str) -> float:
     return float(value)
 
 
+def numbers(settings: Settings, key: str, count: int) -> tuple[float, ...]:
+    """Return so many numbers above 0, the list under `key`; else raise CheckpointError."""
+    values = settings.get(key)
+    if not isinstance(values, list) or len(values) != count:
+        raise invalid(key, values, f"is not a list of {count} numbers")
+    return tuple(number({key: value}, key) for value in values)
+
+
 def boolean(settings: Settings, key: bool | str) -> bool:
     """Return the truth value under `key`, or `key` itself where a family leaves no choice."""
     if isinstance(key, bool):

@@ -1,7 +1,7 @@
 """The numbers that define a recurrent layer, in modules that do not import torch.
 
-Such a layer stands in the place of attention.  It stores no keys and values, but a state of each sequence: a few parts
-of a fixed size, however long the sequence is.
+Such a layer stands in the place of attention, or beside it.  It stores a state of each sequence: a few parts of a fixed
+size, however long the sequence is.
 """
 
 from __future__ import annotations
@@ -89,8 +89,12 @@ class Mamba2Config:
         head_dim: numbers of a head.
         groups: each has a B and a C, for `heads / groups` heads, one behind the other; and a norm.
         size: numbers of a B or a C.
-        bias: whether the projections have one.
+        bias: whether the projection of what goes in has one.
         conv_bias: whether the convolution has one.
+        output_bias: whether the projection of what goes out has one.
+        has_norm: whether there is a norm.
+        norm_before_gate: it comes before the gate, and not after it.
+        factors: of what goes into the gate, the heads, B, C, and time; None where all are 1.
     """
 
     width: int
@@ -100,6 +104,10 @@ class Mamba2Config:
     size: int
     bias: bool
     conv_bias: bool
+    output_bias: bool = False
+    has_norm: bool = True
+    norm_before_gate: bool = False
+    factors: tuple[float, ...] | None = None
 
     @property
     def inner(self) -> int:
@@ -119,6 +127,31 @@ class Mamba2Config:
 
 
 @dataclass(frozen=True, slots=True)
+class BesideAttentionConfig:
+    """Mamba 2 beside attention: both read the same rows, and what they give is added (Falcon-H1, arXiv 2507.22448).
+
+    Attributes:
+        mamba: of the one.
+        mamba_factor: what it gives is multiplied with.
+        attention_factor: likewise, of attention.
+    """
+
+    mamba: Mamba2Config
+    mamba_factor: float
+    attention_factor: float
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a row in the convolution."""
+        return self.mamba.channels
+
+    @property
+    def state(self) -> tuple[StatePart, ...]:
+        """That of Mamba 2."""
+        return self.mamba.state
+
+
+@dataclass(frozen=True, slots=True)
 class NoMixerConfig:
     """Nothing: the layer is an MLP alone, as Nemotron-H has them.
 
@@ -134,7 +167,7 @@ class NoMixerConfig:
         return ()
 
 
-RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig | Mamba2Config
+RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig | Mamba2Config | BesideAttentionConfig
 
-# What each layer has in the place of attention; None is attention itself.
+# What each layer has in the place of attention, or beside it; None is attention alone.
 Recurrent: TypeAlias = tuple[RecurrentConfig | NoMixerConfig | None, ...]

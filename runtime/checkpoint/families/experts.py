@@ -155,6 +155,25 @@ def minimax_experts(settings: Settings, num_layers: int) -> Experts:
     return (ExpertsConfig(count, per_row, integer(settings, "intermediate_size"), "sigmoid"),) * num_layers
 
 
+def hunyuan_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Hunyuan: those of Mixtral, and beside the experts an MLP as wide as each of them for all rows.
+
+    Some keys may have a number for each layer; only those of the experts that a row goes through may differ.
+    """
+    _refuse_others(settings, use_cla=False, use_mixed_mlp_moe=True, moe_layer_num_skipped=0)
+    width = integer(settings, "intermediate_size")
+    alike = {"moe_intermediate_size": width, "shared_intermediate_size": width, "num_shared_expert": 1}
+    for key, known in alike.items():
+        if settings.get(key) not in (None, known, [known] * num_layers):
+            raise invalid(key, settings[key], f"is not supported, only {known} in all layers is")
+    given = settings["moe_topk"]
+    per_layer = given if isinstance(given, list) else [given] * num_layers
+    if len(per_layer) != num_layers:
+        raise invalid("moe_topk", given, f"is not a number for each of {num_layers} layers")
+    counts = [_counts({**settings, "moe_topk": per_row}, "moe_topk") for per_row in per_layer]
+    return tuple(ExpertsConfig(count, per_row, width, shared_size=width) for count, per_row in counts)
+
+
 def ernie_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of Ernie 4.5: shares with a correction, in every so many layers of a range, counted from 1."""
     _refuse_others(settings, use_bias=False, moe_norm_min=1e-12)

@@ -49,8 +49,8 @@ class Family:
         mlp_size: tells the inner width of the MLP, from the settings.
         layer_types: tells for each layer what it is: attention with or without a window, or one of `recurrent`; from
             settings and number of layers.
-        recurrent: the kinds of recurrent layers that stand in the place of attention, by their names in the key
-            `layer_types`; each is read from the settings.
+        recurrent: the kinds of recurrent layers that stand in the place of attention, or beside it, by their names in
+            the key `layer_types`; each is read from the settings.
         reads_layer_types: the key `layer_types`, where it is given, goes before that rule.
         layer_shapes: tells the sizes of each layer, from settings and the layers' types; none where all are alike.
         layer_scalars: each layer multiplies the hidden states that it leaves with a number.

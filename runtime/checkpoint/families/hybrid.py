@@ -14,10 +14,12 @@ from runtime.checkpoint.families.experts import (
 )
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import (
+    BESIDE,
     CONV,
     EXPERTS,
     LINEAR,
     MLP,
+    all_beside,
     all_linear,
     attention_by_number,
     linear_at_intervals,
@@ -37,6 +39,7 @@ from runtime.checkpoint.families.layout import (
 )
 from runtime.checkpoint.families.norms import GEMMA, LFM2, NEMOTRON, OLMO_HYBRID
 from runtime.checkpoint.families.recurrent import (
+    falcon_mamba,
     gated_delta,
     mamba2,
     nemotron_mamba,
@@ -44,6 +47,7 @@ from runtime.checkpoint.families.recurrent import (
     olmo_delta,
     short_conv,
 )
+from runtime.checkpoint.families.scales import falcon_scales
 from runtime.checkpoint.families.sizes import granite_mlp, lfm2_mlp, plain_mlp
 
 _LFM2 = Family(
@@ -219,6 +223,51 @@ _NEMOTRON = Family(
     },
 )
 
+_FALCON = Family(
+    "falcon_h1",
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    mlp_bias="mlp_bias",
+    scales=falcon_scales,
+    layer_types=all_beside,
+    recurrent={BESIDE: falcon_mamba},
+    layout=(
+        renamed(
+            {
+                "model.final_layernorm": "model.norm",
+                "pre_ff_layernorm": "post_attention_layernorm",
+                "feed_forward": "mlp",
+            }
+        ),
+    ),
+    defaults={
+        "intermediate_size": 14336,
+        "num_key_value_heads": 8,
+        "max_position_embeddings": 8192,
+        "rms_norm_eps": 1e-5,
+        "mamba_d_ssm": 1024,
+        "mamba_n_heads": 128,
+        "mamba_d_head": "auto",
+        "mamba_n_groups": 1,
+        "mamba_d_state": 256,
+        "mamba_d_conv": 4,
+        "mamba_expand": 2,
+        "mamba_conv_bias": True,
+        "mamba_proj_bias": False,
+        "mamba_norm_before_gate": True,
+        "mamba_rms_norm": False,
+        "time_step_limit": None,
+        "projectors_bias": False,
+        **dict.fromkeys(("embedding_multiplier", "lm_head_multiplier", "key_multiplier"), 1.0),
+        **dict.fromkeys(("attention_in_multiplier", "attention_out_multiplier"), 1.0),
+        **dict.fromkeys(("ssm_in_multiplier", "ssm_out_multiplier"), 1.0),
+        "ssm_multipliers": [1.0] * 5,
+        "mlp_multipliers": [1.0] * 2,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    },
+)
+
 HYBRID_FAMILIES: dict[str, Family] = {
     "Lfm2ForCausalLM": _LFM2,
     "Lfm2MoeForCausalLM": replace(
@@ -237,6 +286,7 @@ HYBRID_FAMILIES: dict[str, Family] = {
             "norm_topk_prob": True,
         },
     ),
+    "FalconH1ForCausalLM": _FALCON,
     "GraniteMoeHybridForCausalLM": replace(
         DENSE_FAMILIES["GraniteForCausalLM"],
         model_type="granitemoehybrid",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 FULL, SLIDING = "full_attention", "sliding_attention"  # transformers' names
 CONV, LINEAR = "conv", "linear_attention"  # likewise, of recurrent layers
+BESIDE = "hybrid"  # likewise, of those beside attention
 MLP, EXPERTS = "mlp", "moe"  # likewise, of layers that mix no rows
 _OLD_NAMES = {"attention": FULL, "mamba": LINEAR}  # in files of transformers 4
 _LETTERS = {"*": FULL, "M": LINEAR, "-": MLP, "E": EXPERTS}  # in those of Nemotron-H
@@ -24,9 +25,14 @@ def layer_types(family: Family, settings: Settings, num_layers: int) -> list[str
         CheckpointError: the file asks for anything else.
     """
     types = _types(family, settings, num_layers)
-    if all(kind in family.recurrent for kind in types):
+    if not any(attends(family, kind) for kind in types):
         raise invalid("layer_types", types, "is not supported: no layer is attention")
     return types
+
+
+def attends(family: Family, kind: str) -> bool:
+    """Return whether layers of a kind attend: all but those with something in the place of attention."""
+    return kind == BESIDE or kind not in family.recurrent
 
 
 def _types(family: Family, settings: Settings, num_layers: int) -> list[str]:
@@ -125,6 +131,11 @@ def linear_at_intervals(settings: Settings, num_layers: int) -> list[str]:
 def all_linear(settings: Settings, num_layers: int) -> list[str]:
     """Let no layer attend, as Granite does where its files do not say otherwise."""
     return [LINEAR] * num_layers
+
+
+def all_beside(settings: Settings, num_layers: int) -> list[str]:
+    """Let all layers attend, with something recurrent beside, as Falcon-H1 does."""
+    return [BESIDE] * num_layers
 
 
 # --- which layers rotate ------------------------------------------------------------------------------------------

@@ -6,8 +6,14 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.json_fields import boolean, integer, invalid
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, NoMixerConfig, ShortConvConfig
+from runtime.checkpoint.json_fields import boolean, integer, invalid, number, numbers
+from runtime.checkpoint.recurrent_config import (
+    BesideAttentionConfig,
+    GatedDeltaConfig,
+    Mamba2Config,
+    NoMixerConfig,
+    ShortConvConfig,
+)
 
 if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
@@ -61,6 +67,8 @@ def mamba2(settings: Settings) -> Mamba2Config:
     _refuse_limit(settings)
     heads, groups = integer(settings, "mamba_n_heads"), integer(settings, "mamba_n_groups")
     inner = integer(settings, "mamba_expand") * integer(settings, "hidden_size")
+    if settings.get("mamba_d_ssm") is not None:  # Falcon-H1's
+        inner = integer(settings, "mamba_d_ssm")
     if inner % heads or heads % groups:
         raise invalid("mamba_n_heads", heads, f"does not divide {inner} numbers, or is not divided by {groups} groups")
     if settings["mamba_d_head"] not in ("auto", inner // heads):
@@ -73,7 +81,25 @@ def mamba2(settings: Settings) -> Mamba2Config:
         size=integer(settings, "mamba_d_state"),
         bias=boolean(settings, "mamba_proj_bias"),
         conv_bias=boolean(settings, "mamba_conv_bias"),
+        output_bias=boolean(settings, "mamba_proj_bias"),
     )
+
+
+def falcon_mamba(settings: Settings) -> BesideAttentionConfig:
+    """Read the keys of Falcon-H1: those of Granite, a size of its own, and factors."""
+    factors, outer = numbers(settings, "ssm_multipliers", 5), number(settings, "ssm_in_multiplier")
+    if outer != 1 and boolean(settings, "mamba_proj_bias"):
+        raise invalid("ssm_in_multiplier", outer, "is not supported beside mamba_proj_bias")
+    mamba = replace(
+        mamba2(settings),
+        output_bias=boolean(settings, "projectors_bias"),
+        has_norm=boolean(settings, "mamba_rms_norm"),
+        norm_before_gate=boolean(settings, "mamba_norm_before_gate"),
+        factors=tuple(outer * factor for factor in factors),
+    )
+    # What attention reads is multiplied, too: for queries and keys, `families.scales` has it.
+    given = number(settings, "attention_in_multiplier") * number(settings, "attention_out_multiplier")
+    return BesideAttentionConfig(mamba, number(settings, "ssm_out_multiplier"), given)
 
 
 def nemotron_mamba(settings: Settings) -> Mamba2Config:
@@ -92,6 +118,7 @@ def nemotron_mamba(settings: Settings) -> Mamba2Config:
         size=integer(settings, "ssm_state_size"),
         bias=boolean(settings, "use_bias"),
         conv_bias=boolean(settings, "use_conv_bias"),
+        output_bias=boolean(settings, "use_bias"),
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, get_args
 
-from runtime.checkpoint.families.layer_kinds import FULL
-from runtime.checkpoint.json_fields import boolean, integer, invalid, number
+from runtime.checkpoint.families.layer_kinds import FULL, attends
+from runtime.checkpoint.json_fields import boolean, integer, invalid, number, numbers
 from runtime.checkpoint.rope_config import RopeConfig, RopeKind, longrope_attention_factor, yarn_attention_factor
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def read_ropes(
     ropes = {
         kind: _read(family, settings, _parameters(family, settings, kind), head_dims[kind], context_length)
         for kind in dict.fromkeys(kind for kind, rotates in zip(types, rotary, strict=True) if rotates)
-        if kind not in family.recurrent
+        if attends(family, kind)
     }
     return tuple(ropes.get(kind) if rotates else None for kind, rotates in zip(types, rotary, strict=True))
 
@@ -159,13 +159,5 @@ def _longrope(given: Settings, stretch: float, original_context: int, pairs: int
     attention_factor = _optional(given, "attention_factor", None)
     if attention_factor is None:
         attention_factor = longrope_attention_factor(factor or stretch, original_context)
-    factors = {key: _factors(given, key, pairs) for key in ("short_factor", "long_factor")}
+    factors = {key: numbers(given, key, pairs) for key in ("short_factor", "long_factor")}
     return {"factor": factor, "attention_factor": attention_factor, **factors}
-
-
-def _factors(given: Settings, key: str, pairs: int) -> tuple[float, ...]:
-    """Read a number above 0 for each pair."""
-    values = given.get(key)
-    if not isinstance(values, list) or len(values) != pairs:
-        raise invalid(key, values, f"is not a list of {pairs} numbers")
-    return tuple(number({key: value}, key) for value in values)

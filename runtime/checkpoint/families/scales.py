@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.json_fields import integer, number
+from runtime.checkpoint.json_fields import boolean, integer, invalid, number, numbers
 
 if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
@@ -35,6 +35,8 @@ class Scales:
         attention: of a query's product with a key.
         embedding: of what goes into the first layer.
         residual: of what attention and the MLP add to the hidden states.
+        mlp: of what the MLP adds, besides.
+        gate: of an MLP's gate, before its activation.
         logits: of the head's product.
         attention_softcap: of scaled scores, before the softmax.
         logits_softcap: of scaled logits.
@@ -44,6 +46,8 @@ class Scales:
     attention: float
     embedding: float = 1.0
     residual: float = 1.0
+    mlp: float = 1.0
+    gate: float = 1.0
     logits: float = 1.0
     attention_softcap: float | None = None
     logits_softcap: float | None = None
@@ -90,6 +94,21 @@ def granite_scales(settings: Settings, head_dim: int) -> Scales:
         embedding=number(settings, "embedding_multiplier"),
         residual=number(settings, "residual_multiplier"),
         logits=1 / number(settings, "logits_scaling"),
+    )
+
+
+def falcon_scales(settings: Settings, head_dim: int) -> Scales:
+    """Take seven numbers from the file, as Falcon-H1 does; of what attention reads, and of keys, scores have them."""
+    inputs = number(settings, "attention_in_multiplier")
+    if inputs != 1 and boolean(settings, "attention_bias"):
+        raise invalid("attention_in_multiplier", inputs, "is not supported beside attention_bias")
+    gate, mlp = numbers(settings, "mlp_multipliers", 2)
+    return Scales(
+        attention=head_dim**-0.5 * inputs**2 * number(settings, "key_multiplier"),
+        embedding=number(settings, "embedding_multiplier"),
+        mlp=mlp,
+        gate=gate,
+        logits=number(settings, "lm_head_multiplier"),
     )
 
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
-from runtime.checkpoint.families.experts import deepseek3_experts, ernie_experts, granite_experts, minimax_experts
+from runtime.checkpoint.families.experts import (
+    deepseek3_experts,
+    ernie_experts,
+    granite_experts,
+    hunyuan_experts,
+    minimax_experts,
+)
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layout import deinterleave, ernie_router, split_shared_mlp
 
 _ERNIE = DENSE_FAMILIES["Ernie4_5ForCausalLM"]
+_HUNYUAN = DENSE_FAMILIES["HunYuanDenseV1ForCausalLM"]
 _GRANITE = DENSE_FAMILIES["GraniteForCausalLM"]
 _GRANITE_MOE = replace(
     _GRANITE,
@@ -115,5 +122,12 @@ SPARSE_FAMILIES: dict[str, Family] = {
             "moe_layer_end_index": -1,
             "moe_layer_interval": 1,
         },
+    ),
+    "HunYuanMoEV1ForCausalLM": replace(
+        _HUNYUAN,
+        model_type="hunyuan_v1_moe",
+        experts=hunyuan_experts,
+        aliases={"num_experts_per_tok": "moe_topk"},
+        defaults={**_HUNYUAN.defaults, "default_num_experts": 1, "moe_topk": 1},
     ),
 }

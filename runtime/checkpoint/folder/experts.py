@@ -37,9 +37,10 @@ _ROUTERS = {
     "router.scale": "gate.scale",
     "router.per_expert_scale": "gate.per_expert_scale",
     "expert_bias": "gate.e_score_correction_bias",  # LFM2
+    "gate.wg.weight": "gate.weight",  # Hunyuan
     "e_score_correction_bias": "gate.e_score_correction_bias",  # MiniMax
 }
-_SHARED = re.compile(r"^shared_expert\.")  # Qwen
+_SHARED = re.compile(r"^shared_(?:expert|mlp)\.")  # Qwen and Hunyuan
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")
 _MIXTRAL_PARTS = {"1": "gate_proj", "2": "down_proj", "3": "up_proj"}
 

@@ -496,6 +496,20 @@ ARCHITECTURES = {
         },
         settings={"moe_num_shared_experts": 0, "moe_layer_start_index": 0},
     ),
+    "hunyuan-moe": Architecture(
+        "HunYuanMoEV1ForCausalLM",
+        "hunyuan_v1_moe",
+        {**_ATTENTION, **_QK_NORM, **_NORMS, **_SHARED_EXPERTS},
+        keys={
+            **RMS_NORM,
+            "expert_count": Key("num_experts", required=True),
+            "expert_used_count": Key("moe_topk", required=True),
+            "expert_shared_count": Key("num_shared_expert"),
+            "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
+            "expert_shared_feed_forward_length": Key("shared_intermediate_size"),
+        },
+        attention_bias="attention_bias",
+    ),
     "minimax-m2": Architecture(
         "MiniMaxM2ForCausalLM",
         "minimax_m2",

@@ -118,6 +118,7 @@ PRE_TOKENIZERS = {
     "glm4": PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True),
     "gpt-2": PreTokenizer(gpt2_words=True),
     "gpt-4o": _O200K,  # gpt-oss and Phi-4-mini
+    "hunyuan": PreTokenizer((_words(r"\p{N}"),)),
     "hunyuan-dense": _DEEPSEEK3,
     "lfm2": _LLAMA3,
     "llama-bpe": _LLAMA3,

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, NoMixerConfig, ShortConvConfig
+from runtime.checkpoint.recurrent_config import (
+    BesideAttentionConfig,
+    GatedDeltaConfig,
+    Mamba2Config,
+    NoMixerConfig,
+    ShortConvConfig,
+)
 from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.gated_delta import GatedDelta
 from runtime.nn.layers.latent_attention import LatentAttention
@@ -19,14 +25,43 @@ from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.layers.short_conv import ShortConv
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.mlp import Mlp
     from runtime.nn.source import WeightSource
 
+
+class SideBySide:
+    """Attention and Mamba 2 over the same rows; what they give is added.
+
+    Args:
+        source: of the weights, under the layer's name.
+        config: the model's.
+        own: of Mamba 2, and both parts' factors.
+        index: of the layer.
+    """
+
+    def __init__(self, source: WeightSource, config: ModelConfig, own: BesideAttentionConfig, index: int) -> None:
+        self.attention = SelfAttention(source.under("self_attn"), config, index)
+        self.mamba = Mamba2(source, own.mamba, config.hidden_size, config.norm_eps, index)
+        self._config = own
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.attention.nbytes + self.mamba.nbytes
+
+    def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
+        """Mix all rows, `[rows, hidden]` to the same, and write their KV and states."""
+        attended = self.attention(x, batch, kv) * self._config.attention_factor
+        return attended.add_(self.mamba(x, batch, kv), alpha=self._config.mamba_factor)
+
+
 # What mixes a row with those before it.
-Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta | Mamba2
+Mixer: TypeAlias = SelfAttention | LatentAttention | ShortConv | GatedDelta | Mamba2 | SideBySide
 
 
 class DecoderLayer:
@@ -57,7 +92,7 @@ class DecoderLayer:
         self._index = index
         self.scalar = source.tensor("layer_scalar", 1) if config.layer_scalars else None
         self._parallel = norms.parallel
-        self._scale = config.scales.residual
+        self._scale, self._mlp_scale = config.scales.residual, config.scales.residual * config.scales.mlp
 
     @property
     def nbytes(self) -> int:
@@ -68,16 +103,16 @@ class DecoderLayer:
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
-        hidden, scale = batch.hidden, self._scale
+        hidden = batch.hidden
         normed = self.before_attention(hidden)
         if self.attention is not None:
-            hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=scale)
+            hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=self._scale)
         if self.mlp is not None:
             normed = normed if self._parallel else self.before_mlp(hidden)
             added = batch.whole(self.mlp(normed))
             if self.beside_mlp is not None:
                 added = self.beside_mlp(hidden, added)
-            hidden.add_(self.after_mlp(added), alpha=scale)
+            hidden.add_(self.after_mlp(added), alpha=self._mlp_scale)
         if self.layer_input is not None:
             assert batch.layer_inputs is not None, "the model gives them to all layers or to none"
             hidden.add_(self.layer_input(hidden, batch.layer_inputs[:, self._index]))
@@ -96,6 +131,8 @@ def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer |
             return GatedDelta(source, own, config.hidden_size, config.norm_eps, index)
         case Mamba2Config() as own:
             return Mamba2(source, own, config.hidden_size, config.norm_eps, index)
+        case BesideAttentionConfig() as own:
+            return SideBySide(source, config, own, index)
         case NoMixerConfig():
             return None
 
@@ -106,4 +143,5 @@ def _mlp(source: WeightSource, config: ModelConfig, index: int) -> Mlp | Mixture
         return MixtureOfExperts(source, config.hidden_size, experts, config.activation)
     if not inner:
         return None
-    return read_mlp(source, config.hidden_size, inner, config.activation, bias=config.mlp_bias)
+    gate = config.scales.gate
+    return read_mlp(source, config.hidden_size, inner, config.activation, bias=config.mlp_bias, gate_factor=gate)

@@ -1,4 +1,4 @@
-"""Mamba 2's layer, in the place of attention (Transformers are SSMs, arXiv 2405.21060, section 8)."""
+"""Mamba 2's layer, in the place of attention or beside it (Transformers are SSMs, arXiv 2405.21060, section 8)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.norm import NoNorm, RMSNorm
 from runtime.nn.matrices.linear import total_bytes
 from runtime.nn.recurrent.ssm import ssm_scan, ssm_step
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from runtime.checkpoint.recurrent_config import Mamba2Config
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
+    from runtime.nn.layers.norm import Norm
     from runtime.nn.source import WeightSource
 
 
 class Mamba2:
-    """Rows go through a short convolution and the state-space model, times a gate, and are normalised by groups.
+    """Rows go through a short convolution and the state-space model, times a gate, and may be normalised by groups.
 
     Args:
         source: of the weights, under the layer's name.
@@ -35,12 +36,17 @@ class Mamba2:
         own, heads, inner = source.under("mamba"), config.heads, config.inner
         self._config, self._index = config, index
         self.input = own.linear({"in_proj": inner + config.channels + heads}, hidden, bias=config.bias)
-        self.output = own.linear({"out_proj": hidden}, inner, bias=config.bias)
+        self.output = own.linear({"out_proj": hidden}, inner, bias=config.output_bias)
+        sizes = torch.tensor([inner, inner, config.groups * config.size, config.groups * config.size, heads])
+        factors = None if config.factors is None else torch.tensor(config.factors).repeat_interleave(sizes)
+        self._factors = None if factors is None else factors.to(own.device, own.dtype)
         self.conv = own.tensor("conv1d.weight", config.channels, 1, config.width)
         self.conv_bias = own.tensor("conv1d.bias", config.channels) if config.conv_bias else None
         self.decay = own.tensor("A_log", heads, dtype=torch.float32).exp().neg()
         self.rate_bias, self.skip = (own.tensor(name, heads, dtype=torch.float32) for name in ("dt_bias", "D"))
-        self.norm = RMSNorm(own.tensor("norm.weight", inner).view(config.groups, -1), eps)
+        self.norm: Norm = NoNorm()
+        if config.has_norm:
+            self.norm = RMSNorm(own.tensor("norm.weight", inner).view(config.groups, -1), eps)
 
     @property
     def nbytes(self) -> int:
@@ -51,7 +57,8 @@ class Mamba2:
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Mix all rows, `[rows, hidden]` to the same, each with those of its sequence before it."""
         own, rows = self._config, len(x)
-        gate, mixed, time = self.input(x).tensor_split([own.inner, own.inner + own.channels], dim=-1)
+        given = self.input(x) if self._factors is None else self.input(x) * self._factors
+        gate, mixed, time = given.tensor_split([own.inner, own.inner + own.channels], dim=-1)
         mixed = F.silu(batch.with_states.convolve(self._index, mixed, self.conv, self.conv_bias))
         inner, keys, queries = mixed.split_with_sizes([own.inner, own.groups * own.size, own.groups * own.size], dim=-1)
         inner = inner.view(rows, own.heads, -1)
@@ -62,8 +69,9 @@ class Mamba2:
             queries.view(rows, own.groups, -1),
         )
         scanned = batch.with_states.recur(self._index, parts, inner, self._step, self._scan)
-        gated = scanned.float().flatten(1) * F.silu(gate.float())
-        return self.output(self.norm(gated.view(rows, own.groups, -1)).to(x.dtype).flatten(1))
+        scanned, opened = scanned.float().view(rows, own.groups, -1), F.silu(gate.float()).view(rows, own.groups, -1)
+        gated = self.norm(scanned) * opened if own.norm_before_gate else self.norm(scanned * opened)
+        return self.output(gated.to(x.dtype).flatten(1))
 
     def _step(self, x: Tensor, time: Tensor, b: Tensor, c: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         return ssm_step(x, time, self.decay, b, c, self.skip, states)

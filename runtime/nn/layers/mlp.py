@@ -37,6 +37,7 @@ class GatedMlp:
         inner: size of a row of gate and of up.
         bias: whether the projections have one.
         activation: joins gate and up.
+        gate_factor: of the gate, before its activation.
     """
 
     def __init__(
@@ -47,11 +48,13 @@ class GatedMlp:
         *,
         bias: bool = False,
         activation: Callable[[Tensor, Tensor], Tensor] = swiglu,
+        gate_factor: float = 1.0,
     ) -> None:
         self.gate_up = source.linear({"gate_proj": inner, "up_proj": inner}, hidden, bias=bias)
         self.down = source.linear({"down_proj": hidden}, inner, bias=bias)
         self._inner = inner
         self._activation = activation
+        self._gate_factor = gate_factor
 
     @property
     def nbytes(self) -> int:
@@ -62,6 +65,8 @@ class GatedMlp:
         """Transform rows, `[rows, hidden]` to the same."""
         gate_up = self.gate_up(x)  # [rows, 2 * inner]
         gate, up = gate_up.narrow(1, 0, self._inner), gate_up.narrow(1, self._inner, self._inner)
+        if self._gate_factor != 1.0:
+            gate = gate * self._gate_factor
         return self.down(self._activation(gate, up))
 
 
@@ -92,8 +97,16 @@ class SquaredReluMlp:
 Mlp: TypeAlias = GatedMlp | SquaredReluMlp
 
 
-def read_mlp(source: WeightSource, hidden: int, inner: int, activation: Activation, *, bias: bool = False) -> Mlp:
+def read_mlp(
+    source: WeightSource,
+    hidden: int,
+    inner: int,
+    activation: Activation,
+    *,
+    bias: bool = False,
+    gate_factor: float = 1.0,
+) -> Mlp:
     """Return the MLP that has this activation."""
     if activation == "relu2":
         return SquaredReluMlp(source, hidden, inner, bias=bias)
-    return GatedMlp(source, hidden, inner, bias=bias, activation=ACTIVATIONS[activation])
+    return GatedMlp(source, hidden, inner, bias=bias, activation=ACTIVATIONS[activation], gate_factor=gate_factor)

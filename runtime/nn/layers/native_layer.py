@@ -203,7 +203,7 @@ def _mlp(layer: DecoderLayer, config: ModelConfig, dtype: torch.dtype) -> GatedM
     """Return the MLP of a layer that has nothing beside attention which the kernels do not.  Raises NotInKernels."""
     if not isinstance(layer.mlp, GatedMlp):
         raise NotInKernels("experts, or no gated MLP")
-    if config.layer_shapes or config.layer_scalars:
+    if config.layer_shapes or config.layer_scalars or (config.scales.mlp, config.scales.gate) != (1.0, 1.0):
         raise NotInKernels("layers of other sizes each, or scaled layers")
     if config.norms.parallel:
         raise NotInKernels("attention and MLP side by side")

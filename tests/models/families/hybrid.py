@@ -6,6 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from transformers import (
+    FalconH1Config,
+    FalconH1ForCausalLM,
     GraniteMoeHybridConfig,
     GraniteMoeHybridForCausalLM,
     Lfm2Config,
@@ -83,6 +85,23 @@ _granite_hybrid = partial(
     mamba_d_state=24,
 )
 
+_falcon = partial(
+    write_checkpoint,
+    model_class=FalconH1ForCausalLM,
+    config_class=FalconH1Config,
+    embedding=0.1,
+    embedding_multiplier=3.0,
+    lm_head_multiplier=0.5,
+    key_multiplier=0.7,
+    attention_out_multiplier=0.8,
+    ssm_out_multiplier=0.6,
+    ssm_multipliers=[0.9, 0.8, 1.2, 1.1, 0.7],
+    mlp_multipliers=[0.8, 0.6],
+    mamba_d_ssm=96,
+    mamba_n_heads=8,
+    mamba_n_groups=2,
+    mamba_d_state=24,
+)
 _nemotron = partial(
     write_checkpoint,
     model_class=NemotronHForCausalLM,
@@ -124,6 +143,19 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
         moe_intermediate_size=32,
         routed_scaling_factor=1.5,
     ),
+    "falcon-h1": partial(
+        _falcon, seed=63, head_dim=32, attention_in_multiplier=0.9, ssm_in_multiplier=1.25, mamba_rms_norm=True
+    ),
+    "falcon-h1-bias": partial(
+        _falcon,
+        seed=64,
+        attention_bias=True,
+        mlp_bias=True,
+        mamba_proj_bias=True,
+        projectors_bias=True,
+        mamba_conv_bias=False,
+    ),
+    "falcon-h1-gate": partial(_falcon, seed=65, mamba_d_ssm=None, mamba_rms_norm=True, mamba_norm_before_gate=False),
     "granite-hybrid": partial(
         _granite_hybrid, seed=57, num_local_experts=0, num_experts_per_tok=0, position_embedding_type="rope"
     ),

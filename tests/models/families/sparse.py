@@ -14,6 +14,8 @@ from transformers import (
     Glm4MoeLiteForCausalLM,
     GraniteMoeSharedConfig,
     GraniteMoeSharedForCausalLM,
+    HunYuanMoEV1Config,
+    HunYuanMoEV1ForCausalLM,
     MiniMaxM2Config,
     MiniMaxM2ForCausalLM,
 )
@@ -73,6 +75,13 @@ _ernie_moe = partial(
     moe_intermediate_size=32,
     moe_num_shared_experts=2,
 )
+_hunyuan_moe = partial(
+    write_checkpoint,
+    model_class=HunYuanMoEV1ForCausalLM,
+    config_class=HunYuanMoEV1Config,
+    head_dim=16,
+    num_experts=6,
+)
 
 SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "glm4-moe": partial(_glm4_moe, seed=50, head_dim=24, attention_bias=True),
@@ -95,4 +104,6 @@ SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "ernie-moe-layers": partial(
         _ernie_moe, seed=57, num_hidden_layers=4, moe_layer_interval=2, moe_layer_end_index=2, moe_num_shared_experts=0
     ),
+    "hunyuan-moe": partial(_hunyuan_moe, seed=59, moe_topk=2),
+    "hunyuan-moe-layers": partial(_hunyuan_moe, seed=60, moe_topk=[1, 3, 2], attention_bias=True),
 }

@@ -47,6 +47,7 @@ _UNCHANGED = (
         "granite-moe-shared",
         "olmoe",
         "ernie-moe",
+        "hunyuan-moe",
         "lfm2",
         "qwen3.5",
         "qwen3.5-moe",
@@ -117,6 +118,7 @@ _CONVERSIONS = {
     "GraniteMoeSharedForCausalLM": _Conversion(MODEL_ARCH.GRANITE_MOE, permuted=True),
     "OlmoeForCausalLM": _Conversion(MODEL_ARCH.OLMOE),
     "Ernie4_5_MoeForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5_MOE),
+    "HunYuanMoEV1ForCausalLM": _Conversion(MODEL_ARCH.HUNYUAN_MOE),
     "MiniMaxM2ForCausalLM": _Conversion(MODEL_ARCH.MINIMAXM2),
     "Glm4MoeLiteForCausalLM": _Conversion(MODEL_ARCH.DEEPSEEK2),
     "Qwen3NextForCausalLM": _Conversion(MODEL_ARCH.QWEN3NEXT, added_to_norms=1.0),
@@ -223,6 +225,9 @@ def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
             writer.add_leading_dense_block_count(config.moe_layer_start_index)
             writer.add_expert_shared_count(config.moe_num_shared_experts)
             writer.add_expert_shared_feed_forward_length(config.intermediate_size // config.num_key_value_heads)
+        if config.model_type == "hunyuan_v1_moe":
+            writer.add_expert_shared_count(1)
+            writer.add_expert_shared_feed_forward_length(config.intermediate_size)
         if config.model_type == "minimax_m2":
             writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
 

@@ -98,6 +98,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("exaone4", (16, None, 16), (True, False, True)),
         ("exaone4-full", (None, None, None), (True, True, True)),
         ("granite-hybrid", (None, None, None), (False, True, False)),
+        ("falcon-h1", (None, None, None), (True, True, True)),
         ("granite-hybrid-moe", (None, None, None), (False, False, False)),
         ("nemotron-h", (None,) * 4, (False,) * 4),
         ("olmo-hybrid", (None, None, None), (False, False, False)),
@@ -222,7 +223,7 @@ def test_absent_keys_mean_what_they_mean_to_transformers(architecture: str, tmp_
         types = ["sliding_attention" if getattr(theirs, "sliding_window", None) else "full_attention"] * 30
     window = {"sliding_attention": getattr(theirs, "sliding_window", None)}
     assert list(ours.window) == [window.get(kind) for kind in types]
-    recurrent = ("conv", "linear_attention")
+    recurrent = ("conv", "linear_attention", "hybrid")
     assert [layer is not None for layer in ours.recurrent] == [kind in recurrent for kind in types]
     assert ours.dtype is None
 

@@ -29,11 +29,12 @@ SERVED = """
     deepseek_v2 deepseek_v3
     ernie4_5 ernie4_5_moe
     exaone4
+    falcon_h1
     gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text
     glm glm4 glm4_moe glm4_moe_lite
     gpt_oss
     granite granitemoe granitemoehybrid granitemoeshared
-    hunyuan_v1_dense
+    hunyuan_v1_dense hunyuan_v1_moe
     lfm2 lfm2_moe
     llama
     minimax_m2
@@ -49,7 +50,6 @@ SERVED = """
 # Layers whose state is not keys and values, but that of a convolution, a recurrence, or linear attention.
 HYBRIDS = """
     bamba
-    falcon_h1
     jamba
     kimi_linear
     mamba2
@@ -68,7 +68,6 @@ OTHERS = """
     gemma3n
     glm_moe_dsa
     gpt2
-    hunyuan_v1_moe
     laguna
     llama4 llama4_text
     mimo_v2_flash

@@ -49,7 +49,7 @@ class Subject(NamedTuple):
     solo: list[int]
 
 
-@pytest.fixture(scope="module", params=["lfm2", "qwen3-next", "granite-hybrid"])
+@pytest.fixture(scope="module", params=["lfm2", "qwen3-next", "granite-hybrid", "falcon-h1"])
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param)
     FAMILIES[request.param](folder)

@@ -13,6 +13,7 @@ from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.experts_config import ExpertsConfig
 from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.recurrent_config import (
+    BesideAttentionConfig,
     GatedDeltaConfig,
     Mamba2Config,
     NoMixerConfig,
@@ -125,6 +126,50 @@ def test_sizes_of_olmo_are_shares_of_the_model() -> None:
     assert config.distinct_ropes == ()
     plain = parse_config({**OLMO, "linear_allow_neg_eigval": False})
     assert (plain.recurrent[0], len(plain.distinct_ropes)) == (replace(linear, beta=1.0), 1)
+
+
+FALCON = {
+    "architectures": ["FalconH1ForCausalLM"],
+    "model_type": "falcon_h1",
+    "attention_in_multiplier": 0.5,
+    "attention_out_multiplier": 0.5,
+    "hidden_size": 1024,
+    "mamba_d_ssm": 1536,
+    "mamba_n_heads": 24,
+    "num_attention_heads": 8,
+    "num_hidden_layers": 2,
+    "num_key_value_heads": 2,
+    "ssm_in_multiplier": 2.0,
+    "ssm_multipliers": [0.5, 1.0, 0.25, 1.0, 0.5],
+    "ssm_out_multiplier": 0.25,
+    "vocab_size": 32784,
+}
+
+
+def test_layers_of_falcon_have_a_state_and_kv() -> None:
+    config = parse_config(FALCON)
+    factors = (1.0, 2.0, 0.5, 2.0, 1.0)
+    mamba = Mamba2Config(4, 24, 64, 1, 256, bias=False, conv_bias=True, has_norm=False, norm_before_gate=True)
+    assert config.recurrent == (BesideAttentionConfig(replace(mamba, factors=factors), 0.25, 0.25),) * 2
+    assert config.states == ((StatePart((3, 2048)), StatePart((24, 64, 256), float32=True)),) * 2
+    assert (config.kv_pieces, config.is_hybrid, len(config.distinct_ropes)) == ((1, 1), True, 1)
+
+
+@every_row(
+    "settings, key",
+    [
+        ({"attention_bias": True}, "attention_in_multiplier"),
+        ({"mamba_proj_bias": True}, "ssm_in_multiplier"),
+        ({"mamba_d_ssm": 1000}, "mamba_n_heads"),
+        ({"mlp_multipliers": [1.0]}, "mlp_multipliers"),
+        ({"ssm_multipliers": None}, "ssm_multipliers"),
+        ({"key_multiplier": 0.0}, "key_multiplier"),
+        ({"layer_types": ["linear_attention"] * 2}, "layer_types"),
+    ],
+)
+def test_what_is_not_computed_of_falcon_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(CheckpointError, match=key):
+        parse_config({**FALCON, **settings})
 
 
 NEMOTRON = {  # as the published files of Nemotron 3 Nano have it, with fewer layers

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ("gemma3", Scales(24**-0.5, embedding=8.0)),
         ("granite", Scales(0.125, embedding=12.0, residual=0.22, logits=0.5)),
         ("cohere", Scales(0.25, logits=0.25)),
+        ("falcon-h1-bias", Scales(0.25 * 0.7, embedding=3.0, mlp=0.6, gate=0.8, logits=0.5)),
         ("ministral3", Scales(0.25, query=QueryScale(0.5, length=64))),
     ],
 )

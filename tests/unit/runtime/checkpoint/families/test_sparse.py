@@ -106,6 +106,23 @@ ERNIE = {
     "use_bias": False,
 }
 
+# tencent/Hunyuan-A13B-Instruct, likewise.
+HUNYUAN = {
+    **_SIZES,
+    "architectures": ["HunYuanMoEV1ForCausalLM"],
+    "head_dim": 128,
+    "intermediate_size": 3072,
+    "model_type": "hunyuan_v1_moe",
+    "moe_intermediate_size": [3072, 3072, 3072],
+    "moe_topk": [8, 8, 8],
+    "num_attention_heads": 32,
+    "num_experts": 64,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 8,
+    "num_shared_expert": [1, 1, 1],
+    "use_qk_norm": True,
+}
+
 
 @pytest.mark.parametrize(
     ("settings", "plain", "experts"),
@@ -114,8 +131,9 @@ ERNIE = {
         (GLM_47_FLASH, 1, ExpertsConfig(64, 4, 1536, "sigmoid", scaling=1.8, shared_size=1536)),
         (MINIMAX_M2, 0, ExpertsConfig(256, 8, 1536, "sigmoid")),
         (ERNIE, 1, ExpertsConfig(64, 6, 1536, "corrected_softmax", shared_size=3072)),
+        (HUNYUAN, 0, ExpertsConfig(64, 8, 3072, shared_size=3072)),
     ],
-    ids=["GLM-4.5-Air", "GLM-4.7-Flash", "MiniMax-M2", "ERNIE-4.5"],
+    ids=["GLM-4.5-Air", "GLM-4.7-Flash", "MiniMax-M2", "ERNIE-4.5", "Hunyuan-A13B"],
 )
 def test_experts_of_published_files(settings: dict[str, Any], plain: int, experts: ExpertsConfig) -> None:
     config = parse_config(settings)
@@ -147,6 +165,9 @@ def test_a_list_says_which_layers_have_experts() -> None:
         ({**ERNIE, "moe_norm_min": 0.5}, r"moe_norm_min 0\.5 is not supported"),
         ({**ERNIE, "moe_k": 65}, "moe_k 65 is more than the 64 experts"),
         ({**ERNIE, "moe_layer_end_index": None}, "moe_layer_end_index None is not a whole number"),
+        ({**HUNYUAN, "moe_topk": [8, 8]}, r"moe_topk \[8, 8\] is not a number for each of 3 layers"),
+        ({**HUNYUAN, "num_shared_expert": [2, 2, 2]}, "is not supported, only 1 in all layers is"),
+        ({**HUNYUAN, "use_cla": True}, "use_cla True is not supported, only False is"),
         ({**MINIMAX_M2, "rotary_dim": 192}, "makes 192 of the 128 numbers of a head rotate"),
     ],
 )

@@ -79,6 +79,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "glm4": (CL100K, None),
     "gpt-2": of_class(GPT2Tokenizer),
     "gpt-4o": (O200K, None),
+    "hunyuan": (of_class(Qwen2Tokenizer)[0], None),
     "hunyuan-dense": (sequence(*DEEPSEEK_V3), None),
     "lfm2": (CL100K, None),
     "llama-bpe": (CL100K, None),
