@@ -139,6 +139,55 @@ def write_glm4_moe_lite(folder: Path) -> Reference:
     return _write_further_layer(folder, "glm4-moe-lite", num_mtp_layers=1, mtp_mlp_layer_types=["sparse"])
 
 
+def write_qwen3_next(folder: Path, **settings: Any) -> Reference:  # noqa: ANN401
+    """Qwen3-Next, whose module has names of its own, and an attention layer with experts."""
+    return _write_qwen(folder, "qwen3-next", **settings)
+
+
+def write_qwen3_5(folder: Path, **settings: Any) -> Reference:  # noqa: ANN401
+    """Qwen3.5 likewise, with an MLP; the head is the embedding."""
+    return _write_qwen(folder, "qwen3.5", **settings)
+
+
+def write_qwen3_5_moe(folder: Path, **settings: Any) -> Reference:  # noqa: ANN401
+    """Qwen3.5 with experts, likewise; those of a layer are one tensor."""
+    return _write_qwen(folder, "qwen3.5-moe", **settings)
+
+
+def write_agreeing_qwen3_5(folder: Path, **settings: Any) -> None:  # noqa: ANN401
+    """Qwen3.5 whose module is often right: the layers of both add so little that the last token tells much."""
+    write_qwen3_5(folder, tie_word_embeddings=False, **settings)
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in tensors.items():
+        if name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight")):
+            tensor *= 5e-4
+    width = tensors["mtp.norm.weight"].shape[0]
+    tensors["mtp.fc.weight"] = torch.eye(width, 2 * width)  # the embedding alone
+    tensors["mtp.pre_fc_norm_embedding.weight"].zero_()
+    tensors["mtp.norm.weight"] = tensors["model.norm.weight"].clone()
+    save_file(tensors, folder / "model.safetensors")
+
+
+_QWEN_PARTS = {
+    "eh_proj.": "fc.",
+    "enorm.": "pre_fc_norm_embedding.",
+    "hnorm.": "pre_fc_norm_hidden.",
+    "post_norm.": "norm.",
+    "mtp_block.": "layers.0.",
+}
+
+
+def _write_qwen(folder: Path, family: str, **settings: Any) -> Reference:  # noqa: ANN401
+    FAMILIES[family](folder, num_mtp_layers=1, mtp_layer_types=["full_attention"], **settings)
+    reference = _reference(folder, FurtherLayer, raw=False)
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in reference.module.state_dict().items():
+        part = next(part for part in _QWEN_PARTS if name.startswith(part))
+        tensors[f"mtp.{_QWEN_PARTS[part]}{name.removeprefix(part)}"] = tensor
+    save_file(_contiguous(tensors), folder / "model.safetensors")
+    return reference
+
+
 def _write_further_layer(folder: Path, family: str, **settings: Any) -> Reference:  # noqa: ANN401
     FAMILIES[family](folder, **settings)
     reference = _reference(folder, FurtherLayer, raw=False)

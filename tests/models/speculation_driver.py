@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from runtime.checkpoint.open import open_checkpoint
+from runtime.kv.states import state_bytes
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
@@ -16,7 +17,7 @@ from runtime.sampling.tokens import DraftToken
 from runtime.step.step import Segment
 from runtime.text.lookup import PromptLookup
 from runtime.text.tokenizer import Tokenizer
-from tests.models.step_driver import greedy, run
+from tests.models.step_driver import greedy, poison_states, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +41,18 @@ def open_pair(
 
     Everything that they keep from step to step is NaN to begin with: whatever reads a row before writing it is found.
     """
-    options = LoadOptions(
-        folder, slots=slots, context=context, device="cpu", dtype=dtype, threads=1, speculate=speculate, draft=draft
-    )
     checkpoint = open_checkpoint(folder)
+    options = LoadOptions(
+        folder,
+        slots=slots,
+        context=context,
+        device="cpu",
+        dtype=dtype,
+        threads=1,
+        speculate=speculate,
+        draft=draft,
+        state_memory=slots * (context + 1) * state_bytes(checkpoint.config, getattr(torch, dtype)),
+    )
     plan = plan_drafter(options, checkpoint, Tokenizer.load(checkpoint))
     target = load_model(options, checkpoint, plan)
     drafter = plan.load(target)
@@ -55,6 +64,8 @@ def open_pair(
 
 def poison(model: Transformer) -> None:
     """Fill KV and states with NaN."""
+    if model.buffers is not None:
+        poison_states(model.buffers)
     for layer in range(model.num_layers):
         model.kv.layer(layer)[0].fill_(torch.nan)
     if model.states is not None:

@@ -64,10 +64,15 @@ def open_transformer(
     buffers = None
     if config.is_hybrid:
         buffers = StateBuffers(config, count=slots * (context + 1), device=CPU, dtype=dtype)
-        poison = torch.full((buffers.bytes_per_buffer,), 255, dtype=torch.uint8)
-        for buffer in range(buffers.count):
-            buffers.load(buffer, poison)
+        poison_states(buffers)
     return kind(config, weights, kv, buffers=buffers)
+
+
+def poison_states(buffers: StateBuffers) -> None:
+    """Fill all of them with NaN."""
+    poison = torch.full((buffers.bytes_per_buffer,), 255, dtype=torch.uint8)
+    for buffer in range(buffers.count):
+        buffers.load(buffer, poison)
 
 
 STATES_EVERY = 20  # positions

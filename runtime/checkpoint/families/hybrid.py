@@ -31,6 +31,7 @@ from runtime.checkpoint.families.layer_shapes import mlps_alone
 from runtime.checkpoint.families.layout import (
     join_convolutions,
     mixers_by_kind,
+    module_behind_layers,
     renamed,
     split_delta,
     split_query_gate,
@@ -101,8 +102,8 @@ _QWEN3_NEXT = Family(
     recurrent={LINEAR: gated_delta},
     partial_rotary=True,
     experts=qwen_shared_experts,
-    layout=(split_query_gate, split_delta),
-    passed_over=("mtp.",),
+    layout=(module_behind_layers, split_query_gate, split_delta),
+    passed_over=("mtp.",),  # further layers of the module
     defaults={
         "intermediate_size": 5632,
         "num_key_value_heads": 2,
@@ -128,7 +129,7 @@ _QWEN3_5 = replace(
     _QWEN3_NEXT,
     model_type="qwen3_5_text",
     experts=no_experts,
-    layout=(text_part, split_query_gate),
+    layout=(text_part, module_behind_layers, split_query_gate),
     defaults={**_QWEN3_NEXT.defaults, "num_key_value_heads": 4},
 )
 _QWEN3_5_MOE = replace(

@@ -74,6 +74,17 @@ _NOT_TEXT = re.compile(
     r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|vision_embedder|visual)\."
 )
 
+# Parts of Qwen's module for multi-token prediction, and what they are called below a layer of DeepSeek-V3's.  An
+# embedding of the module's own is not read: it keeps its name there, and is refused by it.
+_MODULE_PARTS = {
+    "fc": ".eh_proj",
+    "pre_fc_norm_embedding": ".enorm",
+    "pre_fc_norm_hidden": ".hnorm",
+    "norm": ".shared_head.norm",
+    "layers.0": "",
+    "embed_tokens": ".mtp.embed_tokens",
+}
+
 _BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
 _KEYS_VALUES = re.compile(r"model\.layers\.(?P<layer>\d+)\.self_attn\.[kv]_(?:proj|norm)\.")
 _MIXER = re.compile(r"^(model\.layers\.)(\d+)\.mixer\.")
@@ -154,6 +165,12 @@ def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[s
         tensors = _split(tensors, "in_proj_qkvz", qkvz, delta.key_heads)
         tensors = _split(tensors, "in_proj_ba", [("in_proj_b", heads), ("in_proj_a", heads)], delta.key_heads)
     return tensors
+
+
+def module_behind_layers(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+    """Name the module for multi-token prediction of Qwen's files as DeepSeek-V3's do: a layer behind the last."""
+    layer = f"model.layers.{config.num_layers}"
+    return renamed({f"mtp.{part}": f"{layer}{own}" for part, own in _MODULE_PARTS.items()})(tensors, config)
 
 
 def join_convolutions(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:

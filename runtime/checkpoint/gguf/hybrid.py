@@ -64,7 +64,7 @@ _INNER, _RECURRENT = "ssm.inner_size", "attention.recurrent_layers"
 _SECTIONS = "rope.dimension_sections"
 QWEN_KEYS = frozenset({_INNER, _RECURRENT, _SECTIONS})
 
-_MODULE = re.compile(r"model\.layers\.(\d+)\.")
+_LAYER = re.compile(r"model\.layers\.(\d+)\.")
 
 
 def qwen_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def qwen_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
 
 
 def restored_delta(found: dict[str, StoredTensor], settings: Settings) -> dict[str, StoredTensor]:
-    """Undo what the conversion of Qwen3-Next did to tensors, and name modules behind the last layer as folders do."""
+    """Undo what the conversion of Qwen3-Next did to tensors, and name further layers of its module as folders do."""
     restored = {_beside(name, settings): stored for name, stored in found.items()}
     return {name: _numbers(name, stored) for name, stored in restored_kernels(restored, settings).items()}
 
@@ -123,9 +123,9 @@ def restored_tiled_delta(found: dict[str, StoredTensor], settings: Settings) -> 
 
 
 def _beside(name: str, settings: Settings) -> str:
-    """Name a tensor of a module for multi-token prediction so that it is passed over, as that of a folder is."""
-    layer = _MODULE.match(name)
-    behind = layer is not None and int(layer[1]) >= settings["num_hidden_layers"]
+    """Name a tensor of a layer behind the module's first so that it is passed over, as that of a folder is."""
+    layer = _LAYER.match(name)
+    behind = layer is not None and int(layer[1]) > settings["num_hidden_layers"]
     return f"mtp.{name}" if behind else name
 
 

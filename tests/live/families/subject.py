@@ -11,10 +11,9 @@ from transformers import AutoModelForCausalLM
 
 from tests.live.fork_server import ForkedServer
 from tests.live.kv.servers import FIXED, ask, plain, tokens
-from tests.models.checkpoints import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tests.live.server import Json
@@ -50,8 +49,8 @@ class Subject:
 
 
 @contextmanager
-def serving(family: str, folder: Path, *flags: str) -> Iterator[Subject]:
-    """Serve a small random model of a family, whose files lie in a folder; a test may hold its device."""
-    FAMILIES[family](folder / "model", max_position_embeddings=CONTEXT)
+def serving(write: Callable[..., object], folder: Path, *flags: str) -> Iterator[Subject]:
+    """Serve a small random model, which `write` writes into a folder; a test may hold its device."""
+    write(folder / "model", max_position_embeddings=CONTEXT)
     with ForkedServer(folder, str(folder / "model"), *FIXED, "--hang-timeout", "0", *flags) as server:
         yield Subject(server, AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32))

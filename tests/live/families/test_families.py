@@ -14,6 +14,7 @@ from tests.live.families.subject import CONTEXT, TOKENS, Subject, serving
 from tests.live.http_client import Http1, completion
 from tests.live.kv.servers import CHUNK
 from tests.live.server import most_layers_after_cancel, stage, wait_for
+from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import random_tokens
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ LONG = 2000  # tokens of a prompt: rings lose its beginning
 
 @pytest.fixture(scope="module", params=["mistral", "qwen2-window", "qwen3-moe", "deepseek2-lite"])
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    with serving(request.param, tmp_path_factory.mktemp("family"), "--slots", "1") as served:
+    with serving(FAMILIES[request.param], tmp_path_factory.mktemp("family"), "--slots", "1") as served:
         yield served
 
 

@@ -10,6 +10,7 @@ from tests.live.families.subject import Subject, serving
 from tests.live.http_client import Http1, completion
 from tests.live.kv.servers import CHUNK
 from tests.live.server import wait_for
+from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import random_tokens
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ TURN = 70  # tokens that a user says
 
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    with serving("lfm2", tmp_path_factory.mktemp("hybrid"), "--slots", "1", "--kv-ram", "0") as served:
+    with serving(FAMILIES["lfm2"], tmp_path_factory.mktemp("hybrid"), "--slots", "1", "--kv-ram", "0") as served:
         yield served
 
 

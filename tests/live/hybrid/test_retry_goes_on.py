@@ -11,6 +11,7 @@ from tests.live.families.subject import CONTEXT, Subject, serving
 from tests.live.http_client import Http1, completion
 from tests.live.kv.servers import CHUNK
 from tests.live.server import most_layers_after_cancel, stage, wait_for
+from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import random_tokens
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ LONG = 2500  # tokens of a prompt
 
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    with serving("lfm2", tmp_path_factory.mktemp("hybrid"), "--slots", "1") as served:
+    with serving(FAMILIES["lfm2"], tmp_path_factory.mktemp("hybrid"), "--slots", "1") as served:
         yield served
 
 

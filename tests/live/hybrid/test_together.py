@@ -11,6 +11,7 @@ from tests.live.families.subject import CONTEXT, Subject, serving
 from tests.live.http_client import Http1, completion
 from tests.live.kv.servers import CHUNK, answer_of
 from tests.live.server import wait_for
+from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import random_tokens
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ LONG = 1500  # tokens of a prompt
 
 @pytest.fixture(scope="module")
 def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    with serving("qwen3.5", tmp_path_factory.mktemp("hybrid"), "--slots", "4") as served:
+    with serving(FAMILIES["qwen3.5"], tmp_path_factory.mktemp("hybrid"), "--slots", "4") as served:
         yield served
 
 

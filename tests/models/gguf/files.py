@@ -25,10 +25,12 @@ from tests.models.checkpoints import FAMILIES, LATENT_YARN_ROPE
 from tests.models.families.writing import write_checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from torch import Tensor
+
+    from runtime.checkpoint.stored import StoredTensor
 
 # Families whose small models the format can hold as they are, and others with what is changed of them: no key has it,
 # for all published models are alike in it.  Windows of Mistral and Qwen 2, and SmolLM3 with layers that rotate by a
@@ -145,7 +147,8 @@ def write_gguf(
     conversion = _CONVERSIONS[config.architectures[0]]
     writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[conversion.arch])
     writer.add_type("model")
-    if modules := sum(name.endswith(".eh_proj.weight") for name in read_shards(folder)):
+    shards = _shards(folder, config.num_hidden_layers)
+    if modules := sum(name.endswith(".eh_proj.weight") for name in shards):
         writer.add_nextn_predict_layers(modules)
         config.num_hidden_layers += modules  # as the format counts them
     _add_sizes(writer, config)
@@ -153,7 +156,7 @@ def write_gguf(
     _add_rope(writer, config)
     if vocabulary:
         _add_vocabulary(writer, folder, config)
-    for name, tensor in _converted(folder, config, conversion):
+    for name, tensor in _converted(shards, config, conversion):
         plain = tensor.dim() == 1 or name.endswith(("conv1d.weight", "shortconv.conv.weight"))
         kind = GGMLQuantizationType.F32 if plain else matrices
         writer.add_tensor(name, gguf.quantize(tensor.numpy(), kind), raw_dtype=kind)
@@ -275,6 +278,7 @@ def _add_linear(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_ssm_time_step_rank(config.linear_num_value_heads)
     writer.add_ssm_inner_size(config.linear_value_head_dim * config.linear_num_value_heads)
     recurrent = [kind == "linear_attention" for kind in config.layer_types]
+    recurrent += [False] * (config.num_hidden_layers - len(recurrent))  # of modules
     writer.add_array(f"{writer.arch}.attention.recurrent_layers", recurrent)
     writer.add_full_attention_interval(4)
     if config.model_type.startswith("qwen3_5"):
@@ -369,13 +373,38 @@ def _add_vocabulary(writer: GGUFWriter, folder: Path, config: Any) -> None:  # n
 # --- tensors --------------------------------------------------------------------------------------------------------
 
 
-def _converted(folder: Path, config: Any, conversion: _Conversion) -> Iterator[tuple[str, Tensor]]:  # noqa: ANN401
+# What the conversion calls parts of Qwen's module for multi-token prediction, below a layer.
+_QWEN_MODULE = {
+    "mtp.fc.": "eh_proj.",
+    "mtp.pre_fc_norm_embedding.": "enorm.",
+    "mtp.pre_fc_norm_hidden.": "hnorm.",
+    "mtp.norm.": "shared_head.norm.",
+    "mtp.layers.0.": "",
+}
+
+
+def _shards(folder: Path, layers: int) -> dict[str, StoredTensor]:
+    """Read the headers of all weights; a module's tensors are those of a layer behind the last."""
+    found: dict[str, StoredTensor] = {}
+    for name, stored in read_shards(folder).items():
+        for part, own in _QWEN_MODULE.items():
+            if name.startswith(part):
+                name = f"model.layers.{layers}.{own}{name.removeprefix(part)}"
+        found[name] = stored
+    return found
+
+
+def _converted(
+    shards: Mapping[str, StoredTensor],
+    config: Any,  # noqa: ANN401
+    conversion: _Conversion,
+) -> Iterator[tuple[str, Tensor]]:
     names, modules = (
         gguf.get_tensor_name_map(arch, config.num_hidden_layers)
         for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
     )
     is_gemma4 = conversion.arch == MODEL_ARCH.GEMMA4  # which has stacks of experts, and other names, in its own files
-    stored = read_shards(folder) if is_gemma4 else canonical_experts(read_shards(folder), config.architectures[0])
+    stored = shards if is_gemma4 else canonical_experts(shards, config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     tensors = {
         name.replace("correction_bias", "correction.bias"): one.squeeze() if one.dim() > 1 else one

@@ -13,7 +13,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.loading.served import Proposer
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
-from tests.models.mtp_checkpoints import write_deepseek3
+from tests.models.mtp_checkpoints import write_agreeing_qwen3_5, write_deepseek3
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
 from tests.scenarios.families.engines import CHUNK, Answer, ask, open_family
 
@@ -202,3 +202,17 @@ async def test_a_module_behind_the_layers_changes_no_text(tmp_path: Path) -> Non
         speculation = engine.statistics().speculation
     assert [answer.tokens for answer in answers] == [alone(tmp_path, prompt) for prompt in (PROMPT, OTHER, OTHER[:1])]
     assert speculation.drafted_tokens > 0
+
+
+async def test_a_hybrids_own_module_changes_no_text_wherever_a_prompt_is_cut(tmp_path: Path) -> None:
+    """A slot is left in the middle of a text, and goes on elsewhere: from a state, with its drafter's KV."""
+    write_agreeing_qwen3_5(tmp_path)
+    async with open_family(tmp_path, slots=1, speculate=Proposer.MTP) as engine:
+        for cut in (149, 97, 96, 95, 65, 24, 1):
+            gone = await ask(engine, f"gone {cut}", PROMPT, 3 * TOKENS, hang_up_after=cut % TOKENS + 1)
+            prompt = [*PROMPT[:cut], *OTHER[: cut % 5]]
+            answer = await ask(engine, f"cut at {cut}", prompt, TOKENS)
+            assert answer.tokens == alone(tmp_path, prompt)
+            assert gone.tokens == alone(tmp_path, PROMPT, 3 * TOKENS)[: len(gone.tokens)]
+        speculation = engine.statistics().speculation
+    assert 0 < speculation.accepted_tokens < speculation.drafted_tokens

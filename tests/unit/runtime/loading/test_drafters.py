@@ -36,7 +36,7 @@ from runtime.store.resolve import embedded_draft, resolve_model
 from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
-from tests.models.mtp_checkpoints import write_deepseek, write_mimo
+from tests.models.mtp_checkpoints import write_deepseek, write_mimo, write_qwen3_5
 from tests.models.speculation_driver import Speculating, open_pair, speculate
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
 
@@ -218,6 +218,30 @@ def test_mimo_is_qwen2_and_its_modules_are_passed_over(tmp_path: Path) -> None:
     target, module = open_pair(tmp_path, Proposer.MTP)
     sequence = Speculating(0, prompt, Proposer.MTP, most=3)
     assert speculate(target, module, [sequence], 12) == [output]
+
+
+# --- Qwen ---------------------------------------------------------------------------------------------------------
+
+
+def with_tensor(folder: Path, name: str) -> None:
+    """Write a further tensor into the weights."""
+    path = folder / "model.safetensors"
+    save_file(load_file(path) | {name: torch.zeros(1)}, path)
+
+
+def test_of_qwens_module_the_first_layer_is_read(tmp_path: Path) -> None:
+    write_qwen3_5(tmp_path)
+    with_tensor(tmp_path, "mtp.layers.1.input_layernorm.weight")
+    _, module = open_pair(tmp_path, Proposer.MTP)
+    assert module is not None
+
+
+def test_qwens_module_with_an_embedding_of_its_own_is_refused(tmp_path: Path) -> None:
+    write_qwen3_5(tmp_path)
+    with_tensor(tmp_path, "mtp.embed_tokens.weight")
+    open_pair(tmp_path, Proposer.OFF)
+    with pytest.raises(CheckpointError, match=r"mtp\.embed_tokens\.weight belongs to no part"):
+        open_pair(tmp_path, Proposer.MTP)
 
 
 # --- draft models of another size ---------------------------------------------------------------------------------

@@ -16,7 +16,16 @@ from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
 from runtime.store.resolve import resolve_model
-from tests.models.mtp_checkpoints import Reference, write_deepseek, write_deepseek3, write_glm4_moe, write_mimo
+from tests.models.mtp_checkpoints import (
+    Reference,
+    write_deepseek,
+    write_deepseek3,
+    write_glm4_moe,
+    write_mimo,
+    write_qwen3_5,
+    write_qwen3_5_moe,
+    write_qwen3_next,
+)
 from tests.models.speculation_driver import open_pair, poison
 from tests.models.step_driver import random_tokens, run
 
@@ -40,7 +49,18 @@ class Subject(NamedTuple):
     module: Transformer
 
 
-@pytest.fixture(scope="module", params=[write_deepseek, write_mimo, write_deepseek3, write_glm4_moe])
+WRITTEN = [
+    write_deepseek,
+    write_mimo,
+    write_deepseek3,
+    write_glm4_moe,
+    write_qwen3_next,
+    write_qwen3_5,
+    write_qwen3_5_moe,
+]
+
+
+@pytest.fixture(scope="module", params=WRITTEN)
 def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Subject:
     folder = tmp_path_factory.mktemp(request.param.__name__)
     return open_subject(folder, request.param(folder))

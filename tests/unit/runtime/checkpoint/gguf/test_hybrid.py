@@ -74,9 +74,11 @@ def test_old_files_have_the_projections_as_one_matrix(qwen: Path) -> None:
     assert torch.equal(old[f"model.layers.2.{name.format('kv')}"].expand(), expected)
 
 
-def test_a_module_behind_the_layers_is_passed_over(qwen: Path) -> None:
-    keys = {"block_count": 4, "nextn_predict_layers": 1, "attention.recurrent_layers": [True, False, True, False]}
-    module = {f"blk.3.{name}.weight": np.ones(8, np.float32) for name in ("nextn.eh_proj", "nextn.hnorm", "attn_norm")}
+def test_a_module_behind_the_layers_is_passed_over_and_so_is_each_further_layer_of_it(qwen: Path) -> None:
+    recurrent = [True, False, True, False, False]
+    keys = {"block_count": 5, "nextn_predict_layers": 2, "attention.recurrent_layers": recurrent}
+    parts = ("blk.3.nextn.eh_proj", "blk.3.nextn.hnorm", "blk.3.attn_norm", "blk.4.attn_norm")
+    module = {f"{name}.weight": np.ones(8, np.float32) for name in parts}
     checkpoint = GgufCheckpoint(edited(qwen, {f"qwen3next.{key}": value for key, value in keys.items()}, module))
     assert checkpoint.config.num_layers == 3
     assert len(load_weights(checkpoint, device="cpu", dtype=torch.float32).layers) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +16,19 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from tests.models.gguf.edited import with_tensor
 from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
-from tests.models.mtp_checkpoints import write_glm4_moe, write_glm4_moe_lite
+from tests.models.mtp_checkpoints import (
+    write_glm4_moe,
+    write_glm4_moe_lite,
+    write_qwen3_5,
+    write_qwen3_5_moe,
+    write_qwen3_next,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from runtime.checkpoint.stored import StoredTensor
 
 
 @pytest.mark.parametrize("family", GGUF_FAMILIES)
@@ -29,13 +38,22 @@ def test_tensors_have_the_names_and_numbers_of_hugging_face(family: str, tmp_pat
     found = GgufCheckpoint(write_gguf(tmp_path, tmp_path / "m.gguf")).tensors()
     assert found.keys() == expected.keys()
     for name, tensor in expected.items():
-        assert found[name].shape == tensor.shape, name
-        # A norm to which 1 was added, and of which it is subtracted again, may have lost its last bit.
-        tolerance = 2**-23 if isinstance(found[name], ChangedTensor) else 0.0
-        torch.testing.assert_close(found[name].expand(), tensor.expand(), rtol=0, atol=tolerance, msg=name)
+        check_same(name, found[name], tensor)
 
 
-@pytest.mark.parametrize("write", [write_glm4_moe, write_glm4_moe_lite])
+def check_same(name: str, found: StoredTensor, expected: StoredTensor) -> None:
+    """Check that a tensor of a file has the numbers of the folder's."""
+    assert found.shape == expected.shape, name
+    # A norm to which 1 was added, and of which it is subtracted again, may have lost its last bit.
+    tolerance = 2**-23 if isinstance(found, ChangedTensor) else 0.0
+    torch.testing.assert_close(found.expand(), expected.expand(), rtol=0, atol=tolerance, msg=name)
+
+
+write_qwen3_next_of_experts = partial(write_qwen3_next, mlp_only_layers=[], attention_bias=False)
+MODULES = [write_glm4_moe, write_glm4_moe_lite, write_qwen3_next_of_experts, write_qwen3_5, write_qwen3_5_moe]
+
+
+@pytest.mark.parametrize("write", MODULES)
 def test_a_module_behind_the_layers_has_the_names_of_hugging_face(
     write: Callable[[Path], object], tmp_path: Path
 ) -> None:
@@ -46,7 +64,8 @@ def test_a_module_behind_the_layers_has_the_names_of_hugging_face(
     assert tensors.keys() == theirs.keys()
     behind = [name for name in theirs if name.startswith(f"model.layers.{expected.config.num_layers}.")]
     assert behind
-    assert all(torch.equal(tensors[name].expand(), theirs[name].expand()) for name in behind)
+    for name in behind:
+        check_same(name, tensors[name], theirs[name])
 
 
 def test_rows_of_queries_and_keys_are_in_order_in_their_own_codes_too(tmp_path: Path) -> None:
