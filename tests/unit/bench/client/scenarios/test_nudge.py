@@ -37,7 +37,9 @@ async def test_a_server_that_forgets_computes_all_again(autojump_clock: MockCloc
     assert [found[SHARE, case] for case in CASES] == [0] * len(CASES)
     assert found["computed again", "turn 2, next turn"] == 200 + 19
     assert found["computed again", "turn 3, dropped thought"] == 200 + 20 + 40
-    assert found["computed again", "turn 6, edit"] == found["computed again", "turn 5, hang-up in an answer"] + 1 - 40 // 2
+    assert (
+        found["computed again", "turn 6, edit"] == found["computed again", "turn 5, hang-up in an answer"] + 1 - 40 // 2
+    )
 
 
 async def test_without_receipts_time_tells_how_far_a_prompt_was_read(autojump_clock: MockClock) -> None:
