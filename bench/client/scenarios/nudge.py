@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import statistics
 from dataclasses import dataclass
 from itertools import cycle, islice, takewhile
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
@@ -58,9 +59,9 @@ class Asked:
 class Nudge:
     """Hold a conversation that its client changes a little at nearly each turn: what is computed again?
 
-    Turns take turns: a message behind the whole answer; one behind other tokens, half as many, as where a template
-    drops the thought that an answer began with; a long one whose client hangs up while it is read, and sends it again;
-    one whose client hangs up in the answer, and sends it again; the last message with another end.
+    Each turn is one of five, in this order: a message behind the whole answer; one behind other tokens, half as many,
+    as where a template drops the thought that an answer began with; a long one whose client hangs up while it is read,
+    and sends it again; one whose client hangs up in the answer, and sends it again; the last message with another end.
 
     Known is the longest beginning that a prompt shares with anything that was computed before; of a prompt that was
     left, as much as the receipt says, or else as its share of the time tells.  A logit bias makes each answer one token
@@ -77,7 +78,7 @@ class Nudge:
     pasted: int = size(512, "Tokens of a message whose client hangs up while it is read.")
 
     async def measure(self, turn: Measurement) -> list[Figure]:
-        """Return the share that was used again for each kind of turn, and figures of each turn."""
+        """Return figures of each kind of turn, and of each turn."""
         talk = _Conversation(turn, self.answer)
         turn.note(f"turn 1 of {self.turns}")
         talk.say(_pieces(turn.prompts.make(self.begin)))
@@ -86,10 +87,8 @@ class Nudge:
         for number, kind in enumerate(islice(cycle(Kind), self.turns - 1), start=2):
             turn.note(f"turn {number} of {self.turns}: {kind}")
             asked.append(await self._once(turn, talk, kind, seconds))
-        return [
-            *_shares(asked),
-            *(figure for number, one in enumerate(asked, start=2) for figure in _figures(number, one)),
-        ]
+        by_turn = [figure for number, one in enumerate(asked, start=2) for figure in _of_turn(number, one)]
+        return [*_by_kind(asked), *by_turn]
 
     async def _once(self, turn: Measurement, talk: _Conversation, kind: Kind, seconds: float) -> Asked:
         """Take a turn; `seconds` are those of a token of a prompt."""
@@ -177,17 +176,25 @@ def _shared(one: Pieces, other: Pieces) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def _shares(asked: Sequence[Asked]) -> list[Figure]:
-    """Return which share of what was known was used again: of each kind of turn, and of all."""
+def _by_kind(asked: Sequence[Asked]) -> list[Figure]:
+    """Return which share of what was known was used again, and means over the turns of each kind, and over all."""
     cases = {kind.value: [one for one in asked if one.kind is kind] for kind in Kind} | {"all turns": list(asked)}
-    return [
-        Figure("used again of what was known", sum(o.used for o in ones) / known, "", Better.HIGHER, case)
-        for case, ones in cases.items()
-        if all(one.cached is not None for one in ones) and (known := sum(one.known for one in ones))
-    ]
+    figures = []
+    for case, ones in cases.items():
+        known = sum(one.known for one in ones)
+        if known and all(one.cached is not None for one in ones):
+            used = sum(one.used for one in ones)
+            figures += [
+                Figure("used again of what was known", used / known, "", Better.HIGHER, case),
+                Figure("computed again, mean", (known - used) / len(ones), "tokens", Better.LOWER, case),
+            ]
+        if ones:
+            ttft = statistics.fmean(one.ttft for one in ones)
+            figures.append(Figure("time to first token, mean", ttft, "s", Better.LOWER, case))
+    return sorted(figures, key=lambda figure: figure.name, reverse=True)
 
 
-def _figures(number: int, one: Asked) -> list[Figure]:
+def _of_turn(number: int, one: Asked) -> list[Figure]:
     case = f"turn {number}, {one.kind}"
     again = [] if one.cached is None else [Figure("computed again", one.known - one.used, "tokens", Better.LOWER, case)]
     return [*again, Figure("time to first token", one.ttft, "s", Better.LOWER, case)]

@@ -35,6 +35,10 @@ async def test_a_server_that_remembers_all_computes_nothing_again(autojump_clock
 async def test_a_server_that_forgets_computes_all_again(autojump_clock: MockClock) -> None:
     found = await values_of(NUDGE, RUDE)
     assert [found[SHARE, case] for case in CASES] == [0] * len(CASES)
+    assert (
+        found["computed again, mean", "next turn"]
+        == (found["computed again", "turn 2, next turn"] + found["computed again", "turn 7, next turn"]) / 2
+    )
     assert found["computed again", "turn 2, next turn"] == 200 + 19
     assert found["computed again", "turn 3, dropped thought"] == 200 + 20 + 40
     assert (
@@ -50,7 +54,7 @@ async def test_without_receipts_time_tells_how_far_a_prompt_was_read(autojump_cl
 
 async def test_a_server_that_does_not_say_what_it_had_is_timed(autojump_clock: MockClock) -> None:
     found = await values_of(NUDGE, replace(PLAIN, usage=False))
-    assert {name for name, _ in found} == {"time to first token"}
+    assert {name for name, _ in found} == {"time to first token", "time to first token, mean"}
 
 
 async def test_answers_to_text_are_known_to_nobody(autojump_clock: MockClock) -> None:
