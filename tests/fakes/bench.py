@@ -75,6 +75,7 @@ class Job:
     id: str
     body: Json
     prompt: list[Any]
+    said: list[Any] = field(default_factory=list)
     cached: int = 0
     computed: int = 0
     gone: bool = False
@@ -196,8 +197,10 @@ class FakeServer(httpx.AsyncBaseTransport):
                 await job.preempted.wait()
             if number % self.behaviour.together == 0:
                 await self._work(self.behaviour.decode_seconds)
+            token = next(map(int, job.body.get("logit_bias", ())), number)
+            job.said.append(token)
             choice: Json = {"text": "" if self.behaviour.mute else f"{number} "} | (
-                {"token_ids": [number]} if self.behaviour.ids else {}
+                {"token_ids": [token]} if self.behaviour.ids else {}
             )
             send.send_nowait({"choices": [choice]})
             if number + 1 == self.behaviour.breaks_after:
@@ -219,7 +222,8 @@ class FakeServer(httpx.AsyncBaseTransport):
     def _cached(self, prompt: Sequence[Any]) -> int:
         if not self.behaviour.caches:
             return 0
-        return min(max((_shared(prompt, job.prompt[: job.computed]) for job in self._jobs), default=0), len(prompt) - 1)
+        known = (job.prompt[: job.computed] + job.said[:-1] for job in self._jobs)  # nobody computes the last one
+        return min(max((_shared(prompt, one) for one in known), default=0), len(prompt) - 1)
 
     # --- hanging up ---------------------------------------------------------------------------------------------------
 

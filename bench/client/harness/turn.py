@@ -90,6 +90,12 @@ async def send_all(client: Client, specs: Iterable[RequestSpec]) -> list[Trace]:
     return [trace for _, trace in pairs]
 
 
+def check_in_prefill(trace: Trace) -> None:
+    """Raise RequestFailed if a request that was hung up on had left its prompt behind."""
+    if trace.tokens:
+        raise RequestFailed("the prompt had been read before the hang-up; take a longer one, or an earlier moment")
+
+
 # --- is the device free? --------------------------------------------------------------------------------------------
 
 

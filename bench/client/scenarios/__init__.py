@@ -15,6 +15,7 @@ from bench.client.scenarios.goodput import Goodput
 from bench.client.scenarios.hangup import Hangup, Retry
 from bench.client.scenarios.hostile import Hostile
 from bench.client.scenarios.impatience import Impatience
+from bench.client.scenarios.nudge import Nudge
 from bench.client.scenarios.prefill import Depth, Prefill
 from bench.client.scenarios.priorities import Priorities
 from bench.client.scenarios.sampling import Sampling
@@ -41,6 +42,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
         Priorities,
         Goodput,
         Cache,
+        Nudge,
         Speculate,
         Soak,
         Hostile,

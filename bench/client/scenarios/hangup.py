@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from bench.client.harness.client import hang_up
 from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.figures import Better, Figure
-from bench.client.harness.trace import RequestFailed
-from bench.client.harness.turn import measure_freed, measure_unloaded, open_traffic, size
+from bench.client.harness.turn import check_in_prefill, measure_freed, measure_unloaded, open_traffic, size
 from runtime.common.units import counted
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ class Hangup:
     ) -> list[Figure]:
         spec = RequestSpec(turn.prompts.make(self.prompt), ABANDONED_TOKENS, stream=streaming)
         trace = await hang_up(turn.client, spec, after=after)
-        _check_in_prefill(trace)
+        check_in_prefill(trace)
         freed = await measure_freed(turn, unloaded, trace.closed[0])
         figures = [
             Figure("next request's wait", freed.next_request, "s", Better.LOWER, case),
@@ -90,7 +89,7 @@ class Retry:
         turn.note("in the prefill")
         prompt = turn.prompts.make(self.prompt)
         left = await hang_up(turn.client, RequestSpec(prompt, ABANDONED_TOKENS), after=whole * self.moment)
-        _check_in_prefill(left)
+        check_in_prefill(left)
         estimate = self.moment * self.prompt
         figures = await self._again(turn, prompt, left, estimate, whole, "in the prefill")
         turn.note("in the response")
@@ -112,8 +111,3 @@ class Retry:
             again = max(0.0, computed - trace.cached_tokens)
             figures.append(Figure("computed again", again, "tokens", Better.LOWER, case))
         return figures
-
-
-def _check_in_prefill(trace: Trace) -> None:
-    if trace.tokens:
-        raise RequestFailed("the prompt had been read before the hang-up; take a longer one, or an earlier moment")

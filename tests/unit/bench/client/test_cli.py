@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 def test_every_scenario_is_there() -> None:
     wanted = (
         "throughput sampling prefill depth hangup retry impatience cascade neighbours goodput autocomplete cache "
-        "speculate soak hostile priorities"
+        "speculate soak hostile priorities nudge"
     )
     assert sorted(SCENARIOS) == sorted(wanted.split())
 
