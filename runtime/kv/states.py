@@ -78,14 +78,6 @@ class StateBuffers:
         """Return where a state lies in `part`; None is that of a sequence's beginning, which nobody may write."""
         return self.count if state is None else state
 
-    def address(self, layer: int, buffer: int | None) -> int:
-        """Return the address of the first part of a layer's state, for kernels.
-
-        What it is for a layer and for another, of the same kind, differs by as many bytes for all buffers.
-        """
-        part = self._layers[layer][0]
-        return part.data_ptr() + (self.count if buffer is None else buffer) * part.stride(0) * part.itemsize
-
     # --- transfers ----------------------------------------------------------------------------------------------------
 
     def save(self, buffer: int) -> Tensor:

@@ -149,8 +149,10 @@ class Transformer:
         self._draws = None if kernels is None else NativeDraws(kernels)
         if kernels is not None:
             self._head = native_head(weights.lm_head, self._dtype, kernels, deterministic=deterministic)
-            self._layers = with_native_layers(weights.layers, config, self._dtype, kernels, deterministic=deterministic)
-        self._stacks = native_stacks(self._layers, kv, buffers)
+            self._layers = with_native_layers(
+                weights.layers, config, self._dtype, kernels, deterministic=deterministic, buffers=buffers
+            )
+        self._stacks = native_stacks(self._layers, kv)
         self.capture = capture
         self.row_kernels = row_kernels
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.kv.cache import KVCache
-    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.native_layer import AnyLayer
     from runtime.nn.layers.native_mixers import NativeMixer
@@ -29,21 +28,20 @@ MOST_NANOSECONDS = 50_000_000
 
 
 class NativeStack:
-    """Layers that follow one another, and have the rows of a sequence at the same place of their KV or states.
+    """Layers that follow one another, and have the rows of a sequence at the same place of their KV.
 
     Args:
         layers: such layers.
         kv: the model's, and theirs alone.
-        buffers: likewise; None where no layer is recurrent.
     """
 
-    def __init__(self, layers: Sequence[NativeLayer], kv: KVCache, buffers: StateBuffers | None) -> None:
+    def __init__(self, layers: Sequence[NativeLayer], kv: KVCache) -> None:
         self._first = layers[0]
         self._kv = kv
         self._mixers = _firsts(layers)
         self._rope = next((mixer.rope for mixer in self._mixers if mixer.rope is not None), None)
-        places = [layer.mixer.place(kv, buffers) for layer in layers]
-        bases = {type(mixer): mixer.place(kv, buffers) for mixer in self._mixers}
+        places = [layer.mixer.place(kv) for layer in layers]
+        bases = {type(mixer): mixer.place(kv) for mixer in self._mixers}
         count = len(layers)
         # What the description refers to, as long as this is there; the layers keep what theirs do.
         self._layers = layers
@@ -77,12 +75,12 @@ class NativeStack:
         return [before + nanoseconds * 1e-9 for nanoseconds in ended]
 
 
-def native_stacks(layers: Sequence[AnyLayer], kv: KVCache, buffers: StateBuffers | None) -> list[NativeStack | None]:
+def native_stacks(layers: Sequence[AnyLayer], kv: KVCache) -> list[NativeStack | None]:
     """Return the stack that each layer of a model is in; None for one that the kernels do not compute."""
     stacks: list[NativeStack | None] = []
     while (first := len(stacks)) < len(layers):
         alike = _alike(layers[first:], kv)
-        stacks += [NativeStack(alike, kv, buffers)] * len(alike) if alike else [None]
+        stacks += [NativeStack(alike, kv)] * len(alike) if alike else [None]
     return stacks
 
 

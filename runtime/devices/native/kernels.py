@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runtime.devices.native.structures import Layer, Marks, Matrix, Stack, Step
 
-INTERFACE = 18
+INTERFACE = 19
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 logger = logging.getLogger("cede.model")
@@ -98,7 +98,7 @@ class Kernels:
         Args:
             stack: of layers whose targets are those of their blocks.
             first: where it begins.
-            step: as for `run_layer`, with the KV, and the states, of the stack's first layers that have them.
+            step: as for `run_layer`, with the KV of the stack's first layer that has it.
             marks: the call ends with the layer in which one of them is set.
             nanoseconds: or in which so many have passed.
 

@@ -55,14 +55,51 @@ class Norm(Structure):
     ]
 
 
+class Part(Structure):
+    """One part of a layer's states, in all buffers."""
+
+    _fields_ = [
+        ("first", c_void_p),  # that of buffer 0
+        ("stride", c_int64),  # bytes from one buffer to the next
+    ]
+
+
 class Convolution(Structure):
-    """A gated convolution over a few rows."""
+    """A convolution over a few rows."""
 
     _fields_ = [
         ("taps", c_void_p),  # float32 `[width, channels]`, of a row itself the last
         ("bias", c_void_p),  # float32; None for none
         ("width", c_int32),
         ("channels", c_int32),
+        ("kept", Part),
+    ]
+
+
+class Rule(IntEnum):
+    """What follows a convolution."""
+
+    GATE = 0
+    GATED_DELTA = 1
+
+
+class Recurrence(Structure):
+    """A rule by which a matrix of each head changes with each row, behind a convolution."""
+
+    _fields_ = [
+        ("rule", c_int32),
+        ("heads", c_int32),
+        ("groups", c_int32),  # each has numbers for `heads / groups` heads
+        ("dim", c_int32),  # numbers of a head
+        ("size", c_int32),  # of a group
+        ("convolved", c_int32),  # where what is convolved begins in what a layer's input gives
+        ("gate", c_int32),  # likewise
+        ("rates", c_int32),  # likewise
+        ("decay", c_void_p),  # float32 `[heads]`, in whole vectors
+        ("rate_bias", c_void_p),  # likewise
+        ("share", c_float),  # the most that is corrected
+        ("norm", Norm),
+        ("states", Part),
     ]
 
 
@@ -80,6 +117,7 @@ class Layer(Structure):
         ("is_gelu", c_int32),  # the activation, with the approximation that uses tanh; else it is SiLU
         ("rotary", c_int32),  # numbers of a head that are rotated, its first ones
         ("norms_rotated", c_int32),  # heads are normalised after they are rotated, and not before
+        ("is_gated", c_int32),  # attention gives what gates let through
         ("before_attention", Norm),
         ("after_attention", Norm),
         ("before_mlp", Norm),
@@ -88,7 +126,8 @@ class Layer(Structure):
         ("attention_scale", c_float),
         ("residual_scale", c_float),
         ("convolution", Convolution),  # in the place of attention; of no channels for that
-        ("input", Matrix),  # of queries, keys and values, or what a convolution is given
+        ("recurrence", Recurrence),  # behind it
+        ("input", Matrix),  # of queries, keys, values and gates, or what a convolution and a recurrence take
         ("output", Matrix),
         ("gate_up", Matrix),
         ("down", Matrix),
@@ -100,7 +139,7 @@ class State(Structure):
 
     _fields_ = [
         ("rows", c_int32),  # behind so many of its rows
-        ("place", c_void_p),
+        ("buffer", c_int32),
     ]
 
 
@@ -114,8 +153,8 @@ class Rows(Structure):
         ("values", c_void_p),
         ("head_stride", c_int64),
         ("length", c_int32),
+        ("state", c_int32),  # the buffer of that before the rows
         ("wanted", c_int32),  # states
-        ("state", c_void_p),  # before the rows
         ("states", POINTER(State)),
     ]
 
@@ -132,12 +171,12 @@ class Step(Structure):
         ("sin", c_void_p),
         ("query_scale", c_void_p),  # float32 `[rows]`, of rotated queries; None for 1
         ("segment", c_void_p),
-        ("shift", c_int64),  # bytes from the segments' keys and values, or states, to those of the layer
+        ("shift", c_int64),  # bytes from the segments' keys and values to those of the layer
     ]
 
 
 class Stack(Structure):
-    """Layers that follow one another, with KV or states in places that differ by the same bytes for all segments."""
+    """Layers that follow one another, with KV in places that differ by the same bytes for all segments."""
 
     _fields_ = [
         ("layers", c_int32),

@@ -29,11 +29,14 @@ class GatedDelta:
         hidden: size of a hidden state.
         eps: of the norm of what the rule gives.
         index: of the layer.
+
+    Attributes:
+        config: of the rule.
     """
 
     def __init__(self, source: WeightSource, config: GatedDeltaConfig, hidden: int, eps: float, index: int) -> None:
         own, inner = source.under("linear_attn"), config.heads * config.value_dim
-        self._config, self._index = config, index
+        self.config, self._index = config, index
         keys = config.key_heads * config.key_dim
         qkv = {"q_proj": keys, "k_proj": keys, "v_proj": inner} if config.is_split else {"in_proj_qkv": config.channels}
         self.input = own.linear({**qkv, "in_proj_z": inner}, hidden)
@@ -54,7 +57,7 @@ class GatedDelta:
 
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Mix all rows, `[rows, hidden]` to the same, each with those of its sequence before it."""
-        own, rows = self._config, len(x)
+        own, rows = self.config, len(x)
         mixed, gate = self.input(x).tensor_split([own.channels], dim=-1)
         mixed = F.silu(batch.with_states.convolve(self._index, mixed, self.conv, None))
         keys = own.key_heads * own.key_dim

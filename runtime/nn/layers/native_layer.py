@@ -22,7 +22,8 @@ from runtime.common.units import counted
 from runtime.devices.native import structures
 from runtime.devices.native.structures import MOST_ROWS, OF_BYTES, Layer
 from runtime.nn.layers.mlp import GatedMlp
-from runtime.nn.layers.native_mixers import describe_norm, native_mixer, rows_of, step_of
+from runtime.nn.layers.native_mixers import native_mixer, rows_of, step_of
+from runtime.nn.layers.native_recurrent import describe_norm
 from runtime.nn.layers.norm import NoNorm
 from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 from runtime.nn.matrices.native_product import DTYPES
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.devices.native.kernels import Kernels
     from runtime.kv.cache import KVCache
+    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.decoder_layer import DecoderLayer
     from runtime.nn.layers.norm import Norm
@@ -60,6 +62,7 @@ class NativeLayer:
         dtype: of the rows and the KV.
         kernels: compute it.
         deterministic: whether they compute all rows, so that no row depends on its neighbours.
+        buffers: for the states of recurrent layers.
 
     Attributes:
         index: of the layer.
@@ -80,10 +83,11 @@ class NativeLayer:
         kernels: Kernels,
         *,
         deterministic: bool = False,
+        buffers: StateBuffers | None = None,
     ) -> None:
         mlp = _mlp(layer, config, dtype)
-        self.mixer = native_mixer(layer, config, index)
-        given, gate_up = native_matrices(self.mixer.input), native_matrices(mlp.gate_up)
+        self.mixer = native_mixer(layer, config, index, buffers)
+        given, gate_up = native_matrices(self.mixer.input), native_matrices(mlp.gate_up.matrices)
         output, down = native_matrix(self.mixer.output), native_matrix(mlp.down)
         self._matrices = [*given, output, *gate_up, down]  # the description refers to what these keep
         self._block = _block(*self._matrices)
@@ -169,6 +173,7 @@ def with_native_layers(
     kernels: Kernels,
     *,
     deterministic: bool = False,
+    buffers: StateBuffers | None = None,
 ) -> list[AnyLayer]:
     """Return what computes each layer: the kernels those that they can, and the layers themselves the others.
 
@@ -180,6 +185,7 @@ def with_native_layers(
         dtype: of the rows and the KV.
         kernels: compute them.
         deterministic: whether the kernels are to compute all rows of all layers.
+        buffers: for the states of recurrent layers; None where there are none.
 
     Raises:
         NotInKernels: they are to, and cannot.
@@ -188,7 +194,8 @@ def with_native_layers(
     refused: Counter[str] = Counter()
     for index, layer in enumerate(layers):
         try:
-            chosen.append(NativeLayer(layer, index, config, dtype, kernels, deterministic=deterministic))
+            own = NativeLayer(layer, index, config, dtype, kernels, deterministic=deterministic, buffers=buffers)
+            chosen.append(own)
         except NotInKernels as why:
             if deterministic:
                 raise

@@ -1,4 +1,4 @@
-"""What mixes a layer's rows with those before them, as it is described to the kernels: attention, or a convolution."""
+"""What mixes a layer's rows with those before them, as it is described to the kernels: attention, or recurrence."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from runtime.devices.native import structures
-from runtime.devices.native.structures import LANES, Convolution, Rows, State, Step
+from runtime.devices.native.structures import LANES, Rows, State, Step
+from runtime.kv.states import StateBuffers
 from runtime.nn.layers.attention import first_visible
-from runtime.nn.layers.norm import RMSNorm
+from runtime.nn.layers.gated_delta import GatedDelta
+from runtime.nn.layers.native_recurrent import NativeRecurrence, describe_norm, native_convolution, native_delta
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.layers.short_conv import ShortConv
@@ -25,10 +26,8 @@ if TYPE_CHECKING:
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.cache import KVCache
-    from runtime.kv.states import StateBuffers
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.decoder_layer import DecoderLayer
-    from runtime.nn.layers.norm import Norm
     from runtime.step.step import Segment
 
 
@@ -41,7 +40,7 @@ class NativeAttention:
         index: of the layer.
 
     Attributes:
-        input: of queries, keys and values.
+        input: matrices of queries, keys, values and gates.
         output: of what is attended to.
         fields: of `structures.Layer`.
         index: of the layer.
@@ -56,12 +55,12 @@ class NativeAttention:
         rope = config.ropes[index]
         if not isinstance(attention.query_key_norm, HeadNorm | None):
             raise NotInKernels("a norm of all heads together")
-        if config.sinks or config.output_gate or config.scales.attention_softcap is not None:
-            raise NotInKernels("gates, sinks, or capped scores")
+        if config.sinks or config.scales.attention_softcap is not None:
+            raise NotInKernels("sinks or capped scores")
         rotated = 0 if rope is None else rope.rotary_dim
         if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
             raise NotInKernels("heads of another size, or of which another part is rotated")
-        self.input, self.output = attention.qkv, attention.output
+        self.input, self.output = attention.qkv.matrices, attention.output
         self.rope = attention.rope
         self.index, self._window = index, config.window[index]
         self.sees: object = (self._window, self.rope)
@@ -72,12 +71,13 @@ class NativeAttention:
             "window": self._window or 0,
             "rotary": rotated,
             "norms_rotated": config.qk_norm_rotated,
+            "is_gated": config.output_gate,
             "attention_scale": config.scales.attention,
         }
         if attention.query_key_norm is not None:
             self.fields["head"] = describe_norm(attention.query_key_norm.joint)
 
-    def place(self, kv: KVCache, buffers: StateBuffers | None) -> int:
+    def place(self, kv: KVCache) -> int:
         """Return the address of its KV."""
         return kv.addresses(self.index, 0, 0)[0]
 
@@ -109,76 +109,31 @@ class NativeAttention:
         kv.write(self.index, segment.slot, segment.start, written, segment.origin)
 
 
-class NativeConvolution:
-    """A gated convolution; its parts are named as those of `NativeAttention`.
-
-    Args:
-        conv: whose weights it uses.
-        index: of the layer.
-    """
-
-    rope: int | None = None
-    sees: object = None
-
-    def __init__(self, conv: ShortConv, index: int) -> None:
-        channels, _, width = conv.weight.shape
-        self.input, self.output = conv.input, conv.output
-        self.index = index
-        # What the description refers to: a row's own tap is the last.
-        self._taps = conv.weight.squeeze(1).t().float().contiguous()
-        self._bias = None if conv.bias is None else conv.bias.float()
-        self.fields: dict[str, Any] = {
-            "convolution": Convolution(
-                taps=self._taps.data_ptr(),
-                bias=None if self._bias is None else self._bias.data_ptr(),
-                width=width,
-                channels=channels,
-            )
-        }
-
-    def place(self, kv: KVCache, buffers: StateBuffers | None) -> int:
-        """Return the address of its states."""
-        assert buffers is not None, "a model with recurrent layers has buffers for their states"
-        return buffers.address(self.index, 0)
-
-    def keys(self, segment: Segment) -> int:
-        """Return how many positions are seen by attention: none."""
-        return 0
-
-    def is_in_place(self, batch: LayerRows, kv: KVCache) -> bool:
-        """Return whether the states are where the kernels look for them: they always are."""
-        return True
-
-    def fill(self, rows: Array[Rows], batch: LayerRows, kv: KVCache) -> list[Callable[[], None]]:
-        """Say where the states of all segments are, and where the next ones go; returns nothing to be done."""
-        states = batch.with_states.buffers
-        for own, segment in zip(rows, batch.segments, strict=True):
-            own.state, own.wanted = states.address(self.index, segment.state), len(segment.next_states)
-            own.states = (State * own.wanted)(
-                *((count, states.address(self.index, buffer)) for count, buffer in segment.next_states)
-            )
-        return []
+NativeMixer: TypeAlias = NativeAttention | NativeRecurrence
 
 
-NativeMixer: TypeAlias = NativeAttention | NativeConvolution
-
-
-def native_mixer(layer: DecoderLayer, config: ModelConfig, index: int) -> NativeMixer:
+def native_mixer(layer: DecoderLayer, config: ModelConfig, index: int, buffers: StateBuffers | None) -> NativeMixer:
     """Describe what mixes a layer's rows.  Raises NotInKernels."""
-    match layer.attention:
-        case SelfAttention() as attention:
-            return NativeAttention(attention, config, index)
-        case ShortConv() as conv:
-            return NativeConvolution(conv, index)
+    if isinstance(layer.attention, SelfAttention):
+        return NativeAttention(layer.attention, config, index)
+    assert buffers is not None or config.recurrent[index] is None, "recurrent layers have buffers for their states"
+    match layer.attention, buffers:
+        case ShortConv() as conv, StateBuffers():
+            return native_convolution(conv, index, buffers)
+        case GatedDelta() as delta, StateBuffers():
+            return native_delta(delta, index, buffers)
         case _:
             raise NotInKernels("latent attention, or recurrence of another kind")
 
 
 def rows_of(batch: LayerRows) -> Array[Rows]:
-    """Return the rows of all segments, without what mixers fill in."""
+    """Return the rows of all segments and the numbers of their states, without what mixers fill in."""
     rows = (Rows * len(batch.segments))()
-    for own, places in zip(rows, batch.ranges, strict=True):
+    for own, segment, places in zip(rows, batch.segments, batch.ranges, strict=True):
         own.first_row, own.rows = places.start, len(places)
+        if batch.states is not None:
+            own.state, own.wanted = batch.states.buffers.number(segment.state), len(segment.next_states)
+            own.states = (State * own.wanted)(*segment.next_states)
     return rows
 
 
@@ -196,10 +151,3 @@ def step_of(batch: LayerRows, rows: Array[Rows], rope: int | None) -> Step:
         query_scale=None if batch.query_scale is None else batch.query_scale.data_ptr(),
         segment=addressof(rows),
     )
-
-
-def describe_norm(norm: Norm) -> structures.Norm:
-    """Describe a norm.  Raises NotInKernels for another kind."""
-    if not isinstance(norm, RMSNorm):
-        raise NotInKernels("another norm")
-    return structures.Norm(weight=norm.scaled.data_ptr(), least=norm.least)

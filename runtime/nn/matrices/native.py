@@ -58,13 +58,13 @@ class NativeMatrix:
     kept: Tensor | None = None
 
 
-def native_matrices(linear: Linear) -> Sequence[NativeMatrix]:
-    """Describe a matrix: in several parts, each of which refers to the next, where it is in several formats.
+def native_matrices(matrices: Sequence[WeightMatrix]) -> Sequence[NativeMatrix]:
+    """Describe matrices of the same inputs, each of which refers to the next.
 
     Raises:
-        NotInKernels: the kernels do not have a format, or a part is not in whole pieces.
+        NotInKernels: the kernels do not have a format, or one is not in whole pieces.
     """
-    parts = [_native_matrix(matrix) for matrix in linear.matrices]
+    parts = [_native_matrix(matrix) for matrix in matrices]
     for part, following in pairwise(parts):
         part.described.next = addressof(following.described)
     return parts
@@ -76,7 +76,7 @@ def native_matrix(linear: Linear) -> NativeMatrix:
     Raises:
         NotInKernels: it is in several, or as `native_matrices` does.
     """
-    parts = native_matrices(linear)
+    parts = native_matrices(linear.matrices)
     if len(parts) != 1:
         raise NotInKernels("a matrix in several formats")
     return parts[0]

@@ -127,6 +127,21 @@ LFM2 = LLAMA | {  # a convolution in the place of attention in every second laye
     "conv_bias": True,
     "layer_types": ["conv", "full_attention"],
 }
+QWEN3_5 = LLAMA | {  # the gated delta rule in every second layer, two heads to one of keys, and attention with gates
+    "architectures": ["Qwen3_5ForCausalLM"],
+    "model_type": "qwen3_5_text",
+    "num_attention_heads": 4,
+    "head_dim": 64,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5},
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 32,
+    "linear_value_head_dim": 80,
+    "linear_conv_kernel_dim": 4,
+    "attention_bias": False,
+    "rms_norm_eps": 1e-6,
+}
 FEW = (1, 2, 3, 4, 5, 7, 8, 9, MOST_ROWS - 1, MOST_ROWS)  # rows, of all remainders of what is computed at a time
 CONTEXT, SLOTS = 256, MOST_ROWS
 SLACK = MOST_ROWS  # positions of a ring beyond its window, and so the most rows of a step
@@ -234,6 +249,15 @@ def segments_of(step: dict[int, int], lengths: dict[int, int]) -> list[Segment]:
         lengths[slot] = start + rows
         made.append(Segment(slot, start, torch.randint(1, 320, (rows,)).tolist(), origin=slot * CONTEXT))
     return made
+
+
+def states_left(model: Transformer, segments: Sequence[Segment]) -> list[torch.Tensor]:
+    """Return all parts of the states that segments have left, in each layer that has any."""
+    if model.buffers is None:
+        return []
+    written = [buffer for segment in with_states(model, segments) for _, buffer in segment.next_states]
+    states = enumerate(model.config.states)
+    return [model.buffers.part(layer, i)[written] for layer, parts in states for i in range(len(parts or ()))]
 
 
 def difference(own: torch.Tensor, reference: torch.Tensor) -> float:

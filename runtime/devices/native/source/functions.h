@@ -24,7 +24,19 @@ inline Vector exponential(Vector x) {
 // x / (1 + e^y)
 inline Vector gated(Vector x, Vector y) { return divide(x, add(splat(1.0f), exponential(y))); }
 
-inline Vector silu(Vector x) { return gated(x, subtract(splat(0.0f), x)); }
+inline Vector negative(Vector x) { return subtract(splat(0.0f), x); }
+
+inline Vector silu(Vector x) { return gated(x, negative(x)); }
+
+inline Vector sigmoid(Vector x) { return gated(splat(1.0f), negative(x)); }
+
+// log(1 + e^x), which is x, or 0, and log(1 + t) = 2 artanh(t / (2 + t)) with t = e^-|x|.
+inline Vector softplus(Vector x) {
+    const Vector t = exponential(negative(larger(negative(x), x))), z = divide(t, add(t, splat(2.0f))), squared = times(z, z);
+    Vector p = splat(2.0f / 15.0f);
+    for (const float odd : {13.0f, 11.0f, 9.0f, 7.0f, 5.0f, 3.0f, 1.0f}) p = times_plus(p, squared, splat(2.0f / odd));
+    return times_plus(p, z, larger(splat(0.0f), x));
+}
 
 // x (1 + tanh(y)) / 2 with y = sqrt(2 / pi) (x + 0.044715 x^3), which is x / (1 + e^-2y) (Hendrycks and Gimpel, arXiv 1606.08415).
 inline Vector gelu(Vector x) {

@@ -4,6 +4,7 @@
 #include "products.h"
 #include "attention.h"
 #include "convolution.h"
+#include "recurrence.h"
 #include "int4.h"
 #include "rows.h"
 #include "int8.h"

@@ -8,11 +8,12 @@ constexpr int RANGES_OF_THREAD = 4;  // of a layer's product: so many that nobod
 template <class T>
 void attend_all(Context& context, const Layer& layer, const Step& step) {
     const int dim = layer.dim, heads = layer.heads, kv_heads = layer.kv_heads;
-    const int group = heads / kv_heads, all_heads = (heads + 2 * kv_heads) * dim, query = heads * dim;
+    const int group = heads / kv_heads, query = heads * dim, gate = (heads + 2 * kv_heads) * dim;
+    const int all_heads = gate + (layer.is_gated ? query : 0);
     size_t longest = 0;
     for (int i = 0; i < step.segments; ++i)
         if (static_cast<size_t>(step.segment[i].length) > longest) longest = step.segment[i].length;
-    longest = (longest + LANES - 1) / LANES * LANES;
+    longest = whole_vectors(longest);
     context.scores.resize(longest * step.segments * kv_heads * MOST_QUERIES);
     context.workers.run(step.segments * kv_heads, [&](int piece) {
         const Segment& segment = step.segment[piece / kv_heads];
@@ -61,6 +62,14 @@ void attend_all(Context& context, const Layer& layer, const Step& step) {
             }
             attend<count()>(queries, keys, values, dim, layer.attention_scale);
         });
+        for (int i = 0; layer.is_gated && i < segment.rows; ++i) {
+            const size_t row = segment.first_row + i;
+            for (int d = kv_head * group * dim; d < (kv_head + 1) * group * dim; d += LANES) {
+                float* numbers = context.mixed.data() + row * query + d;
+                const Vector open = rounded<T>(sigmoid(load(context.projected.data() + row * all_heads + gate + d)));
+                store(numbers, rounded<T>(times(load(numbers), open)));
+            }
+        }
     });
 }
 
@@ -127,12 +136,12 @@ void run(Context& context, const Layer& layer, const Step& step) {
     multiply_all(normed, layer.input, [&](int r, int output, Vector y) {
         store(context.projected.data() + r * projected + output, y);
     });
-    if (layer.convolution.channels)
-        context.workers.run(step.segments, [&](int i) {
-            convolve<T>(layer.convolution, step.segment[i], step.shift, context.projected.data(), context.mixed.data());
-        });
-    else
+    if (!layer.convolution.channels)
         attend_all<T>(context, layer, step);
+    else if (layer.recurrence.rule == GATE)
+        convolve_between_gates<T>(context, layer, step, context.projected.data(), context.mixed.data());
+    else
+        recur<T>(context, layer, step, context.projected.data(), projected, context.mixed.data());
     add_product(context.mixed.data(), layer.output, layer.after_attention);
 
     norm_rows(layer.before_mlp);

@@ -33,6 +33,9 @@ inline Vector with_bias(const Matrix& matrix, int output, Vector y) {
     return matrix.bias ? add(y, load(matrix.bias + output)) : y;
 }
 
+// Return so many numbers, filled up to whole vectors.
+constexpr size_t whole_vectors(size_t count) { return (count + LANES - 1) / LANES * LANES; }
+
 constexpr size_t BYTES_AHEAD = 2048;  // of what is asked for before it is needed
 constexpr int TAKEN_AT_ONCE = 8;      // rows whose inputs one thread prepares
 

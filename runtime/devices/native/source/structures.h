@@ -62,11 +62,35 @@ struct Norm {
     float least;          // see `normalise`
 };
 
-// A gated convolution over a few rows.
+// One part of a layer's states, in all buffers.
+struct Part {
+    char* first;     // that of buffer 0
+    int64_t stride;  // bytes from one buffer to the next
+
+    char* of(int buffer) const { return first + buffer * stride; }
+};
+
+// A convolution over a few rows.
 struct Convolution {
     const float* taps;  // `[width, channels]`, of a row itself the last
     const float* bias;  // `[channels]`; null for none
     int32_t width, channels;
+    Part kept;  // `[width - 1, channels]`, the last rows as they go into the sums
+};
+
+// What follows the convolution: a gate alone, or a rule by which a matrix of each head changes with each row.
+enum Rule : int32_t { GATE, GATED_DELTA };
+
+// See `recurrence.h`.
+struct Recurrence {
+    int32_t rule;
+    int32_t heads, groups;  // each group's numbers serve `heads / groups` heads, one behind the other
+    int32_t dim, size;      // numbers of a head, and of a group
+    int32_t convolved, gate, rates;  // where these begin in what `Layer::input` gives of a row
+    const float *decay, *rate_bias;  // `[heads]`, in whole vectors
+    float share;  // the most that is corrected
+    Norm norm;
+    Part states;  // float32, a matrix of each head
 };
 
 struct Layer {
@@ -75,18 +99,19 @@ struct Layer {
     int32_t is_gelu;  // the activation, with the approximation that uses tanh; else it is SiLU
     int32_t rotary;   // how many numbers of a head are rotated, its first ones
     int32_t norms_rotated;  // heads are normalised after they are rotated, and not before
+    int32_t is_gated;       // attention gives what gates let through, of which there are as many as numbers of queries
     Norm before_attention, after_attention, before_mlp, after_mlp;
     Norm head;  // `[heads + kv_heads, dim]`
     float attention_scale, residual_scale;
     Convolution convolution;  // in the place of attention; of no channels for that
-    Matrix input;  // of queries, keys and values; of a convolution, see `convolve`
+    Recurrence recurrence;    // behind it
+    Matrix input;  // of queries, keys, values and gates; or what a convolution and a recurrence take
     Matrix output, gate_up, down;
 };
 
-// A state that is wanted: where that behind so many rows of a sequence goes.
+// A state that is wanted: the buffer for that behind so many rows of a sequence.
 struct State {
-    int32_t rows;
-    void* place;
+    int32_t rows, buffer;
 };
 
 // The rows of one sequence.
@@ -95,9 +120,9 @@ struct Segment {
     void *keys, *values;  // of the first KV head, `[length, dim]`; the last `rows` of them are to be written
     int64_t head_stride;  // from one KV head to the next, in numbers
     int32_t length;       // the new rows included
+    int32_t state;        // the buffer of that before the rows; the last that is wanted may be the same
     int32_t wanted;       // how many `states` there are
-    void* state;          // before the rows
-    const State* states;
+    const State* states;  // in the order of their rows
 };
 
 struct Step {
@@ -106,10 +131,10 @@ struct Step {
     const void *cos, *sin;     // `[rows, rotary]`
     const float* query_scale;  // `[rows]`, of rotated queries; null for 1
     const Segment* segment;
-    int64_t shift;  // bytes from the segments' keys and values, or states, to those of the layer
+    int64_t shift;  // bytes from the segments' keys and values to those of the layer
 };
 
-// Layers that follow one another, with KV or states in places that differ by the same bytes for all segments.
+// Layers that follow one another, with KV in places that differ by the same bytes for all segments.
 struct Stack {
     int32_t layers;
     const int32_t* target;  // of each, its number
@@ -160,6 +185,7 @@ struct Context {
     bool has_tiles = false;  // whether the target of the call multiplies them
     std::vector<float> normed, projected, scores, mixed, activated;  // rounded as the model's rows are
     std::vector<float> product;                                   // likewise, before its norm
+    std::vector<float> convolved;                                 // likewise
     std::vector<float> inputs, sums;                              // of a product
     std::vector<Bfloat16> narrow;                                 // likewise
     std::vector<int16_t> whole;                                   // likewise, and their scales

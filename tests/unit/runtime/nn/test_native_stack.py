@@ -19,10 +19,12 @@ from tests.models.layers.native_models import (
     LLAMA,
     MINISTRAL3,
     QWEN3,
+    QWEN3_5,
     SMOLLM3,
     both,
     run,
     segments_of,
+    states_left,
 )
 from tests.models.step_driver import with_states
 
@@ -39,6 +41,10 @@ MODELS: dict[str, tuple[dict[str, Any], list[int]]] = {
     "windows in all layers": (MINISTRAL3 | SIX, [6]),
     "windows in some": (GEMMA3 | SIX | {"layer_types": SLIDING * 2}, [2, 1, 2, 1]),
     "convolutions in some": (LFM2 | SIX | {"layer_types": ["conv", "conv", "full_attention"] * 2}, [6]),
+    "the gated delta rule in some": (
+        QWEN3_5 | SIX | {"layer_types": ["linear_attention", "linear_attention", "full_attention"] * 2},
+        [6],
+    ),
     "no rotation in some": (SMOLLM3 | SIX | {"no_rope_layers": [1, 1, 0] * 2}, [2, 1, 2, 1]),
 }
 PROMPTS = {0: 20, 1: 7, 2: 30}
@@ -81,6 +87,7 @@ def test_layers_in_one_call_are_what_each_by_itself_is(kernels: Kernels, name: s
                     start = 0 if seen is None else max(0, segment.end - seen)
                     place = (layer, segment.slot, start, segment.end, segment.origin)
                     assert all(map(torch.equal, together.kv.read(*place), apart.kv.read(*place)))
+            assert all(map(torch.equal, states_left(together, segments), states_left(apart, segments)))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -88,7 +88,12 @@ struct Drawn {
 struct Shape {
     int hidden, heads, kv_heads, dim, inner, group;
     bool extras;
-    int width = 0;  // of a convolution over as many channels as the heads have numbers; 0 for attention
+    int width = 0;  // of a convolution; 0 for attention
+    Rule rule = GATE;  // behind that, with the heads of keys for groups
+    int size = 0;      // numbers of a group
+
+    size_t inner_numbers() const { return static_cast<size_t>(heads) * dim; }
+    size_t channels() const { return inner_numbers() + 2ul * kv_heads * size; }
 };
 
 // Weights are read in order by one thread, and in several streams by more.
@@ -98,20 +103,30 @@ inline void* open(int threads) {
     return context;
 }
 
-// Hidden states, and keys and values or states, behind two layers of the same weights that were run some times, always of the
-// same random numbers.
+// What is left of a run: hidden states; keys and values, or rows that convolutions have kept; and matrices of heads.
 template <class T>
-std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences,
-                                                    int length, int threads, int times) {
+struct Left {
+    std::vector<T> hidden, kept;
+    std::vector<float> matrices;
+};
+
+// Run two layers of the same weights some times, always of the same random numbers.
+template <class T>
+Left<T> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, int sequences, int length, int threads, int times) {
     dice.seed(1);
-    const auto [hidden, heads, kv_heads, dim, inner, group, extras, width] = shape;
-    const int channels = heads * dim, projected = width ? 3 * channels : channels + 2 * kv_heads * dim, rows = rows_of_each * sequences;
-    const int rotary = extras && dim % (4 * LANES) == 0 ? dim / 2 : dim;
-    // Of a shape with extras, values and the second half of what is gated are matrices of their own.
-    const int values = extras ? kv_heads * dim : 0, up = extras ? inner : 0;
-    Drawn input(kind, projected - values, hidden, group, extras), output(kind, hidden, channels, group, false);
+    const auto [hidden, heads, kv_heads, dim, inner, group, extras, width, rule, size] = shape;
+    const int numbers_of_heads = heads * dim, channels = static_cast<int>(shape.channels()), rows = rows_of_each * sequences;
+    const int rotary = extras && dim % (4 * LANES) == 0 ? dim / 2 : dim, whole = (heads + LANES - 1) / LANES * LANES;
+    const int projected = rule ? channels + numbers_of_heads : width ? 3 * channels : numbers_of_heads + 2 * kv_heads * dim;
+    // Of a shape with extras, values and gates, and the second half of what is gated, are matrices of their own.
+    const bool is_gated = extras && !width;
+    const int values = extras ? kv_heads * dim : 0, gates = is_gated ? numbers_of_heads : 0, up = extras ? inner : 0;
+    Drawn input(kind, projected - values, hidden, group, extras), output(kind, hidden, numbers_of_heads, group, false);
     Drawn gate_up(kind, 2 * inner - up, hidden, group, extras), down(kind, hidden, inner, group, extras);
-    const Drawn own_values(kind, values, hidden, group, false), own_up(kind, up, hidden, group, true);
+    const Drawn rates(sizeof(T) == sizeof(float) ? ROWS_OF_FLOAT32 : ROWS_OF_BFLOAT16, 2 * whole, hidden, group, false);
+    Drawn own_values(kind, values + gates, hidden, group, false);
+    const Drawn own_up(kind, up, hidden, group, true);
+    if (rule) (extras ? own_values : input).own.next = &rates.own;
     if (extras) {
         input.own.next = &own_values.own;
         gate_up.own.next = &own_up.own;
@@ -122,34 +137,45 @@ std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const
     const Norm none{nullptr, 0.0f}, norm_after{extras ? after.data() : nullptr, 0.01f};
     const Norm before_attention{first_norm.data(), 0.01f}, before_mlp{second_norm.data(), 0.01f};
     const auto taps = numbers<float>(static_cast<size_t>(width) * channels), bias = numbers<float>(channels);
-    const Convolution convolution{taps.data(), extras ? bias.data() : nullptr, width, width ? channels : 0};
-    const Layer layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras, rotary,
-                      extras && kv_heads > 1, before_attention, norm_after, before_mlp, norm_after,
-                      extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f, convolution,
-                      input.own, output.own, gate_up.own, down.own};
-    // Of a sequence, keys and values; or the state before, that behind its first row, and that behind its last.
-    const size_t one = static_cast<size_t>(kv_heads) * length * dim, state = static_cast<size_t>(width - 1) * channels;
-    const size_t of_sequence = width ? 3 * state : 2 * one;
-    auto states = numbers<T>(static_cast<size_t>(rows) * hidden), kv = numbers<T>(2 * of_sequence * sequences);
+    auto decay = numbers<float>(whole), rate_bias = numbers<float>(whole);
+    for (float& one : decay) one = -std::fabs(one);
+    // Of a sequence, keys and values; or what is kept before its rows, behind its first, and behind its last.
+    const size_t one = static_cast<size_t>(kv_heads) * length * dim, state = width ? static_cast<size_t>(width - 1) * channels : 0;
+    const size_t of_sequence = width ? 3 * state : 2 * one, matrix = rule ? static_cast<size_t>(numbers_of_heads) * size : 0;
+    Left<T> left{numbers<T>(static_cast<size_t>(rows) * hidden), numbers<T>(2 * of_sequence * sequences),
+                 numbers<float>(2 * 3 * matrix * sequences)};
+    const auto in_bytes = [](auto& all, size_t second, size_t each) {
+        return Part{reinterpret_cast<char*>(all.data() + second * all.size() / 2), static_cast<int64_t>(each * sizeof all[0])};
+    };
+    const auto layer_of = [&](size_t i) {
+        const Convolution convolution{taps.data(), extras ? bias.data() : nullptr, width, width ? channels : 0, in_bytes(left.kept, i, state)};
+        const Recurrence recurrence{rule, heads, kv_heads, dim, size, 0, channels, channels + numbers_of_heads, decay.data(),
+                                    rate_bias.data(), extras ? 2.0f : 1.0f, Norm{head_norm.data(), 0.01f}, in_bytes(left.matrices, i, matrix)};
+        return Layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras, rotary,
+                     extras && kv_heads > 1, is_gated, before_attention, norm_after, before_mlp, norm_after,
+                     extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f, convolution, recurrence,
+                     input.own, output.own, gate_up.own, down.own};
+    };
+    const Layer first = layer_of(0), second = layer_of(1);
     const auto cos = numbers<T>(static_cast<size_t>(rows) * rotary), sin = numbers<T>(static_cast<size_t>(rows) * rotary);
     const auto query_scale = numbers<float>(rows);
     std::vector<Segment> segments;
-    std::vector<State> wanted(2ul * sequences);
+    std::vector<State> wanted;
     for (int i = 0; i < sequences; ++i) {
-        T* own = kv.data() + i * of_sequence;
-        if (width) {
-            wanted[2 * i] = {1, own + state};
-            wanted[2 * i + 1] = {rows_of_each, own + 2 * state};
-        }
-        segments.push_back({i * rows_of_each, rows_of_each, own, own + one, static_cast<int64_t>(length) * dim, length, 2, own,
+        wanted.push_back({1, 3 * i + 1});
+        wanted.push_back({rows_of_each, 3 * i + 2});
+    }
+    for (int i = 0; i < sequences; ++i) {
+        T* own = left.kept.data() + i * of_sequence;
+        segments.push_back({i * rows_of_each, rows_of_each, own, own + one, static_cast<int64_t>(length) * dim, length, 3 * i, 2,
                             wanted.data() + 2 * i});
     }
-    const Step step{rows, sequences, threads, states.data(), cos.data(), sin.data(),
+    const Step step{rows, sequences, threads, left.hidden.data(), cos.data(), sin.data(),
                     extras ? query_scale.data() : nullptr, segments.data(), 0};
     void* context = open(threads);
     const int32_t targets[] = {target, target};
-    const Layer* const layers[] = {&layer, &layer};
-    const int64_t shifts[] = {0, static_cast<int64_t>(kv.size() / 2 * sizeof(T))};
+    const Layer* const layers[] = {&first, &second};
+    const int64_t shifts[] = {0, static_cast<int64_t>(left.kept.size() / 2 * sizeof(T))};
     const Stack stack{2, targets, layers, shifts};
     const int32_t unset = 0;
     const int32_t* const mark = &unset;
@@ -157,7 +183,7 @@ std::pair<std::vector<T>, std::vector<T>> run_layer(int target, Kind kind, const
     int64_t ended[2];
     for (int again = 0; again < times; ++again) cede_run_layers(context, &stack, 0, &step, &marks, INT64_MAX, ended);
     cede_close(context);
-    return {states, kv};
+    return left;
 }
 
 // All weights of a matrix of four bits, in full, likewise.
@@ -216,9 +242,10 @@ constexpr Kind KINDS[] = {FOUR_BITS,         ROWS_OF_FLOAT32,    ROWS_OF_BFLOAT1
                           PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16, SPREAD_BYTES,     NIBBLES,         NIBBLES_WITHOUT_ZEROS,
                           SIX_BITS,          NARROW_PANELS_OF_BFLOAT16};
 constexpr Shape SHAPES[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 64, 192, 64, true}, {192, 3, 3, 64, 128, 16, false},
-                            {64, 2, 1, 32, 64, 32, false, 3}};
+                            {64, 2, 1, 32, 64, 32, false, 3}, {64, 4, 2, 80, 64, 32, false, 3, GATED_DELTA, 32}};
 // In no larger pieces than rows are, and than those of int8.
 constexpr Shape ODD{80, 5, 1, 32, 48, 16, true}, ODD_INT8{96, 5, 1, 32, 160, 16, true}, ODD_CONVOLUTION{80, 5, 1, 16, 48, 16, true, 4};
+constexpr Shape ODD_DELTA{80, 20, 10, 16, 48, 16, true, 4, GATED_DELTA, 48};
 
 // The shapes of layers whose matrices are of a kind.
 inline std::vector<Shape> shapes_for(Kind kind) {
@@ -227,7 +254,7 @@ inline std::vector<Shape> shapes_for(Kind kind) {
         if (kind == FOUR_BITS || (shape.extras && (!is_of_codes(kind) || kind == SIX_BITS || shape.group % 32 == 0)))
             found.push_back(shape);
     if (kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_FLOAT16) found.push_back(ODD);
-    if (kind == ROWS_OF_FLOAT32) found.push_back(ODD_CONVOLUTION);
+    if (kind == ROWS_OF_FLOAT32) found.insert(found.end(), {ODD_CONVOLUTION, ODD_DELTA});
     if (kind == ROWS_OF_INT8) found.push_back(ODD_INT8);
     return found;
 }

@@ -55,7 +55,7 @@ def test_what_is_too_large_or_too_small_is_as_large_or_small_as_can_be(vectors: 
     torch.testing.assert_close(apply(vectors.exponential_of, x), expected, rtol=1e-5, atol=0)
 
 
-@pytest.mark.parametrize("name", ["exponential_of", "silu_of", "gelu_of"])
+@pytest.mark.parametrize("name", ["exponential_of", "silu_of", "gelu_of", "softplus_of", "sigmoid_of"])
 def test_what_is_not_a_number_stays_so_and_its_neighbours_do_not_notice(vectors: ctypes.CDLL, name: str) -> None:
     """Else attention would leave out a key that is broken, and the step would pass for sound."""
     x = torch.linspace(-3, 3, 16)
@@ -71,6 +71,14 @@ def test_what_is_not_a_number_stays_so_and_its_neighbours_do_not_notice(vectors:
 def test_a_sigmoid_linear_unit_is_what_pytorch_computes(vectors: ctypes.CDLL) -> None:
     x = torch.linspace(-80, 80, 1 << 12)
     torch.testing.assert_close(apply(vectors.silu_of, x), torch.nn.functional.silu(x), rtol=1e-5, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", ["softplus", "sigmoid"])
+def test_what_a_state_decays_and_is_corrected_by_is_what_pytorch_computes(vectors: ctypes.CDLL, name: str) -> None:
+    """However small it is, for that adds up over rows."""
+    x = torch.linspace(-80, 80, 1 << 12)
+    exact = x.double().sigmoid() if name == "sigmoid" else torch.nn.functional.softplus(x.double())
+    torch.testing.assert_close(apply(getattr(vectors, f"{name}_of"), x), exact.float(), rtol=1e-6, atol=1e-34)
 
 
 def test_a_gaussian_error_linear_unit_is_what_pytorch_computes(vectors: ctypes.CDLL) -> None:

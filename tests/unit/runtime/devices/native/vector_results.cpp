@@ -81,6 +81,8 @@ void write_arithmetic(Vector x, Vector y, Vector z) {
     write("load of float16", load(reinterpret_cast<const Float16*>(narrow)));  // the same bits
     write("exponential", exponential(x));
     write("silu", silu(x));
+    write("sigmoid", sigmoid(x));
+    write("softplus", softplus(x));
     write("gelu", gelu(x));
     write("largest_number", largest_number(x));
 }

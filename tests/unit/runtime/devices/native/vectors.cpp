@@ -22,3 +22,11 @@ extern "C" void silu_of(const float* x, float* to, int count) {
 extern "C" void gelu_of(const float* x, float* to, int count) {
     for (int i = 0; i < count; i += 16) cede::store(to + i, cede::gelu(cede::load(x + i)));
 }
+
+extern "C" void softplus_of(const float* x, float* to, int count) {
+    for (int i = 0; i < count; i += 16) cede::store(to + i, cede::softplus(cede::load(x + i)));
+}
+
+extern "C" void sigmoid_of(const float* x, float* to, int count) {
+    for (int i = 0; i < count; i += 16) cede::store(to + i, cede::sigmoid(cede::load(x + i)));
+}

@@ -23,6 +23,7 @@ from tests.models.layers.native_models import (
     LLAMA,
     QWEN2,
     QWEN3,
+    QWEN3_5,
     SLACK,
     Opaque,
     both,
@@ -44,6 +45,7 @@ MODELS: dict[str, tuple[dict[str, Any], Quantization, torch.dtype, int]] = {
     "rings": (GEMMA3, Quantization.INT8, torch.bfloat16, SLACK),
     "float32": (QWEN3, Quantization.NONE, torch.float32, CONTEXT),
     "convolutions": (LFM2, Quantization.INT8, torch.bfloat16, CONTEXT),
+    "the gated delta rule": (QWEN3_5, Quantization.INT8, torch.bfloat16, CONTEXT),
 }
 LENGTHS = (100, 77, 130, 33, 1)  # of the sequences; of most, more rows than the kernels take at once
 

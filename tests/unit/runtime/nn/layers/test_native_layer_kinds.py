@@ -15,6 +15,7 @@ from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import WeightInt8
 from runtime.nn.matrices.linear import BlockedMatrix, PlainMatrix, WeightFormats, has_onednn
 from runtime.nn.matrices.panels import NARROW, PANEL, Panels
+from tests.models import step_driver
 from tests.models.layers.native_models import (
     CPU,
     FEW,
@@ -27,12 +28,14 @@ from tests.models.layers.native_models import (
     PHI3,
     QWEN2,
     QWEN3,
+    QWEN3_5,
     SMOLLM3,
     Opaque,
     both,
     difference,
     run,
     segments_of,
+    states_left,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +103,9 @@ MODELS = {
     "odd": ODD,
     "wide": WIDE,
     "lfm2": LFM2,
+    "qwen3.5": QWEN3_5,
 }
+RECURRENT = (LFM2, QWEN3_5)
 FORMATS: dict[str, MatrixFormat] = {
     "rows": PlainMatrix,
     "rows of bfloat16": lambda weight, bias: Widened(weight.bfloat16(), bias),
@@ -159,7 +164,7 @@ def models(kind: str, settings: dict[str, Any], dtype: torch.dtype, target: Kern
 @kinds
 @pytest.mark.parametrize("name", MODELS)
 def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kind: str, dtype: torch.dtype) -> None:
-    """Of one sequence and of as many as there are rows, by the states and by the KV."""
+    """Of one sequence and of as many as there are rows, by the hidden states, the KV and the states of recurrence."""
     if name == "odd" and not kind.startswith("rows"):
         pytest.skip("such sizes are not in whole panels, nor in pieces of 32 inputs")
     plain, native = models(kind, MODELS[name], dtype, target)
@@ -180,10 +185,12 @@ def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kin
                     read = (layer, segment.slot, first, segment.end, segment.origin)
                     pairs = zip(native.kv.read(*read), plain.kv.read(*read), strict=True)
                     assert max(difference(mine, theirs) for mine, theirs in pairs) < tolerance, (step, layer)
+            for mine, theirs in zip(states_left(native, segments), states_left(plain, segments), strict=True):
+                assert difference(mine, theirs) < tolerance, step
 
 
 @kinds
-@pytest.mark.parametrize("name", ["wide", "gemma3", "lfm2"])
+@pytest.mark.parametrize("name", ["wide", "gemma3", "lfm2", "qwen3.5"])
 def test_a_row_does_not_depend_on_its_neighbours(target: Kernels, name: str, kind: str, dtype: torch.dtype) -> None:
     """Not by a bit, whatever their number: sums are added up in one order."""
     _, native = models(kind, MODELS[name], dtype, target)
@@ -197,6 +204,26 @@ def test_a_row_does_not_depend_on_its_neighbours(target: Kernels, name: str, kin
         for rows in FEW[1:]:
             together = run(native, segments[-rows:]).hidden
             assert torch.equal(together, torch.cat(alone[-rows:])), rows
+
+
+def test_a_state_is_left_behind_each_draft(target: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That which as many rows by themselves leave; the state that they go on from stays as it was."""
+    monkeypatch.setattr(step_driver, "STATES_EVERY", 1)
+    for settings in RECURRENT:
+        _, native = models("rows", settings, FLOAT32, target)
+        torch.manual_seed(4)
+        lengths: dict[int, int] = {}
+        with torch.inference_mode():
+            before = segments_of({0: 7, 1: 5}, lengths)
+            run(native, before)
+            kept = [part.clone() for part in states_left(native, before)]
+            run(native, segments := segments_of({0: 6, 1: 1}, lengths))
+            together = [part.clone() for part in states_left(native, segments)]
+            assert all(map(torch.equal, states_left(native, before), kept))
+            for part in range(6):
+                run(native, [segments[0].piece(part, part + 1)])
+            run(native, segments[1:])
+            assert all(map(torch.equal, states_left(native, segments), together))
 
 
 def test_a_layer_may_have_matrices_of_several_kinds(kernels: Kernels) -> None:
@@ -217,6 +244,11 @@ OTHERS: dict[str, tuple[dict[str, Any], MatrixFormat, torch.dtype]] = {
     "another format": (LLAMA, Opaque, FLOAT32),
     "another dtype": (LLAMA, PlainMatrix, torch.float16),
     "a part of each head that is not in whole vectors": (PHI3 | {"partial_rotary_factor": 0.75}, PlainMatrix, FLOAT32),
+    "heads that are not in whole vectors": (
+        QWEN3_5 | {"linear_key_head_dim": 40, "head_dim": 48},
+        PlainMatrix,
+        FLOAT32,
+    ),
     "sizes that are not in whole vectors": (LLAMA | {"intermediate_size": 456}, PlainMatrix, FLOAT32),
     "an inner width that is not in whole panels": (LLAMA | {"intermediate_size": 480}, BlockedMatrix, FLOAT32),
 }

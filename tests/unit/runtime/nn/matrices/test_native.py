@@ -58,7 +58,7 @@ def test_a_weight_that_does_not_lie_in_order_is_refused() -> None:
 
 def test_of_several_formats_each_refers_to_the_next() -> None:
     linear = Linear(*(PlainMatrix(torch.zeros(rows, 16), None) for rows in (16, 32, 48)))
-    parts = native_matrices(linear)
+    parts = native_matrices(linear.matrices)
     assert [part.described.out for part in parts] == [16, 32, 48]
     assert [part.described.next for part in parts] == [addressof(part.described) for part in parts[1:]] + [None]
     with pytest.raises(NotInKernels, match="several"):
