@@ -208,6 +208,7 @@ MUTANTS = (
         KEPT,
         "            return block.buffer is not None and not has_state(slot, block)\n",
         "            return False\n",
+        IN_TIERS,
     ),
     Mutant(
         "a grant forgets the states that it displaces",
@@ -228,6 +229,7 @@ MUTANTS = (
         COPY,
         "            (buffer,) = states.lend_buffers(1, trio.current_time())\n",
         "            states.begin()\n            (buffer,) = states.lend_buffers(1, trio.current_time())\n",
+        IN_TIERS,
     ),
     Mutant(
         "a state that failed in use is not dropped with the blocks before it",

@@ -86,12 +86,39 @@ async def test_a_prompt_that_was_hung_up_on_goes_on_after_its_slot_was_taken() -
 
 
 @simulated()
+async def test_chunks_end_with_blocks_so_that_all_that_was_read_can_be_kept() -> None:
+    async with recurrent(ram=100, chunk_tokens=100) as sim:
+        victim = await sim.client(ask("victim", LONG), hang_up_at=4.5 * STEP)
+        (receipt,) = victim.receipts
+        assert receipt.kept_tokens == 4 * BLOCK_TOKENS
+        await sim.settle()
+        sim.evict()
+        again = await sim.client(ask("again", LONG))
+        assert again.finished().cached_tokens == receipt.kept_tokens
+
+
+@simulated()
 async def test_what_a_grant_displaces_is_copied_out_before_it_is_written_to() -> None:
     async with recurrent(ram=100, more=8) as sim:
         await sim.client(ask("a", LONG))
         await sim.client(ask("b", text(200, 7)))  # at once: nothing was copied out while nobody worked
         assert kept_states(sim, LONG)[-1:] == [KEPT]
         assert not sim.manager.table.slot(0).displaced
+
+
+@simulated()
+async def test_two_that_come_back_at_a_time_have_a_state_each() -> None:
+    async with recurrent(slots=2, ram=100) as sim:
+        prompts = [text(400, n) for n in range(2)]
+        for n, ids in enumerate(prompts):
+            await sim.client(ask(f"r{n}", ids))
+        await sim.settle()
+        sim.evict()
+        stories = [sim.expect(ask(f"again {n}", ids)) for n, ids in enumerate(prompts)]
+        async with trio.open_nursery() as nursery:
+            for story in stories:
+                nursery.start_soon(sim.client, story.asked)
+        assert [story.finished().cached_tokens for story in stories] == [KEPT] * 2
 
 
 @simulated()
