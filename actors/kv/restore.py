@@ -137,10 +137,12 @@ class Restoration:
         """
         hold, cache, tail = self._hold, self._cache, self._hold.tail
         keys, first = hold.prompt.keys[: (len(hold.prompt) - 1) // BLOCK_TOKENS], have // BLOCK_TOKENS
-        if tail is not None and tail.first == len(keys) and have < tail.end:
-            keys = [*keys, tail.key]
         last = cache.tiers.reach(keys, first)
-        end = tail.end if tail is not None and last > tail.first else last * BLOCK_TOKENS
+        end = last * BLOCK_TOKENS
+        if tail is not None and max(have, end) < tail.end:
+            ending = [*keys[: tail.first], tail.key]
+            if cache.tiers.reach(ending, first) == len(ending):
+                keys, last, end = ending, len(ending), tail.end
         if max(live, end) < have + (1 if hold.kept else MIN_GAIN):
             return None
         staged = max(have, hold.slot.staged)

@@ -9,7 +9,7 @@ import trio
 
 from runtime.kv.blocks import BLOCK_TOKENS, state_key
 from runtime.step.transfer import LoadState, SaveState
-from tests.fakes.kv_simulation import Truth, block_file, fresh, open_settled_disk, text, until
+from tests.fakes.kv_simulation import Truth, block_file, fresh, open_settled_disk, text
 from tests.fakes.simulation import ask, simulated
 from tests.scenarios.engine.together import STEP
 from tests.scenarios.kv.test_states import CHUNK, LONG, recurrent
@@ -121,13 +121,14 @@ async def test_two_that_come_back_at_a_time_have_a_state_each() -> None:
         assert [story.finished().cached_tokens for story in stories] == [KEPT] * 2
 
 
+@pytest.mark.parametrize("step", [3, 20])  # while its prompt is read, and after
 @simulated()
-async def test_who_is_preempted_has_its_last_tokens_and_its_state_kept() -> None:
+async def test_who_is_preempted_has_its_last_tokens_and_its_state_kept(step: int) -> None:
     async with recurrent(ram=100, preemption="on", positions=1024) as sim:
         async with trio.open_nursery() as nursery:
             story = sim.expect(ask("old", LONG, max_tokens=40, priority=1))
             nursery.start_soon(sim.client, story.asked)
-            await until(lambda: len(story.events) > 10)
+            await trio.sleep((step + 0.5) * STEP)
             await sim.client(ask("new", text(700, 2), max_tokens=10))  # needs the room of all that is retained
         assert sim.manager.preemption.resumes == 1
         assert sim.rows(story) == len(LONG)
