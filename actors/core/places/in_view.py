@@ -26,13 +26,23 @@ class SlotsInView:
         slots: how many slots there are.
         context: the most tokens of one.
         drafts_from_states: the drafter goes on from the target's hidden states.
+        drafter_has_kv: it has KV of its own.
     """
 
-    def __init__(self, records: Sequence[SlotRecord], slots: int, context: int, *, drafts_from_states: bool) -> None:
+    def __init__(
+        self,
+        records: Sequence[SlotRecord],
+        slots: int,
+        context: int,
+        *,
+        drafts_from_states: bool,
+        drafter_has_kv: bool,
+    ) -> None:
         self.context = context
         self._slots = slots
         self._records = records
         self._drafts_from_states = drafts_from_states
+        self._drafter_has_kv = drafter_has_kv
         self._grants = 0
 
     def __len__(self) -> int:
@@ -103,7 +113,8 @@ class SlotsInView:
 
     def draft_start(self, slot: SlotView) -> int:
         """The first position that the drafter has not read and can read."""
-        return max(slot.draft_length, slot.computed_from + 1) if self._drafts_from_states else slot.draft_length
+        read = slot.draft_length if self._drafter_has_kv else max(slot.draft_length, len(slot.tokens))
+        return max(read, slot.computed_from + 1) if self._drafts_from_states else read
 
     def draft_first(self, slot: SlotView, start: int) -> int:
         """The first position of which the drafter has KV, once it has read on from `start`."""
