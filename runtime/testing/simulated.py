@@ -378,7 +378,7 @@ class SimulatedDrafter(SimulatedModel):
 
 
 class SimulatedAssistant(SimulatedDrafter):
-    """A drafter that has no KV: each row of a round is at the newest token's position, behind the target's KV and state.
+    """A drafter that has no KV: all rows of a round are at the newest token's position, behind the target's state.
 
     That state makes way for what stands in for that of a drafted token.
     """
