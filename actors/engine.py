@@ -87,7 +87,7 @@ class Engine:
             retained_extents=config.slots if config.preemption == "on" and model.rings is None else 0,
             positions=model.positions,
             root=cache.root,
-            drafts_from_states=config.speculate is Proposer.MTP,
+            proposer=config.speculate,
             rings=model.rings,
             state_buffers=model.state_buffers,
             owner=cache.owner,

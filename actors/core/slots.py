@@ -19,6 +19,7 @@ from actors.core.slot_views import NOT_RESTORED
 from runtime.common.ownership import TaskOwner
 from runtime.kv.arena import Arena
 from runtime.kv.token_chain import TokenChain
+from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -45,8 +46,7 @@ class SlotTable(SlotsInView):
             `rings`, which are a slot's own.
         positions: of the arena that they share; None for as many as all have at their longest.
         root: of the tokens' chains.
-        drafts_from_states: the drafter goes on from the target's hidden states (an MTP module), so it can read only
-            what the target has computed, and its rows that ran ahead of the target do not last.
+        proposer: whose drafter may have KV, too (`SlotsInView.draft_start`).
         rings: where the target's windowed layers keep their KV, if not all of it.
         state_buffers: of the target's recurrent layers; 0 where it has none.
         owner: who may change the slots.
@@ -60,7 +60,7 @@ class SlotTable(SlotsInView):
         retained_extents: int = 0,
         positions: int | None = None,
         root: BlockKey = b"",
-        drafts_from_states: bool = False,
+        proposer: Proposer = Proposer.OFF,
         rings: Rings | None = None,
         state_buffers: int = 0,
         owner: TaskOwner | None = None,
@@ -70,7 +70,7 @@ class SlotTable(SlotsInView):
         arena = Arena(slots * context if positions is None else positions, longest=context)
         pool = StatePool(state_buffers) if state_buffers else None
         records = [SlotRecord(i, TokenChain(root), rings, arena, pool) for i in range(slots + retained_extents)]
-        super().__init__(records, slots, context, drafts_from_states=drafts_from_states)
+        super().__init__(records, slots, context, proposer)
         assert not retained_extents or rings is None, "what is in rings cannot be exchanged"
         self.extents = Extents(arena, records, slots, self._changing)
         self.states = None if pool is None else States(pool, records, self._changing, lambda: self.grants)
@@ -267,13 +267,11 @@ class SlotTable(SlotsInView):
 
     def end_round(self, slot: SlotView, start: int) -> None:
         """A step has committed rows from `start` on: trim the drafter's KV to what is still that of these tokens."""
-        self._changing(slot).trim_draft(start + 1 if self._drafts_from_states else len(slot.tokens))
+        self._changing(slot).trim_draft(self._draft_kept(slot, start))
 
     def forget_draft(self, slot: SlotView) -> None:
         """Drop the drafter's KV: it met a failure."""
         self._changing(slot).trim_draft(0)
-
-    # ------------------------------------------------------------------------------------------------------------------
 
     def _tell(self, record: SlotRecord) -> None:
         if self._told is not None:

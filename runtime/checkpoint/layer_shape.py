@@ -14,7 +14,8 @@ class LayerShape:
         head_dim: numbers of a head; even.
         intermediate_size: the MLP's inner width; 0 where the layer has none.
         values_are_keys: its values are the product that its keys are made of, so it has no matrix for them.
-        kv_layer: the earlier layer whose KV it reads, as it has none of its own; None where it has.
+        kv_layer: the earlier layer whose KV it reads, as it has none of its own; None where it has.  Of a drafter that
+            is lent KV, itself.
     """
 
     num_kv_heads: int

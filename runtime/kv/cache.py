@@ -25,7 +25,7 @@ import torch
 from runtime.kv.rings import SLACK, plan_rings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.kv.rings import Rings
@@ -297,6 +297,23 @@ class KVCache:
     def nbytes(self) -> int:
         """Bytes allocated in all."""
         return sum(self._layers[layer].nbytes for layer in self._layers_of(windows=True))
+
+
+class LentKV(KVCache):
+    """The KV of another model, for one that has none of its own: nothing of it is this one's to write or to move.
+
+    Args:
+        lender: whose it is.
+        layers: the lender's that this model's layers read, one for each.
+    """
+
+    def __init__(self, lender: KVCache, layers: Sequence[int]) -> None:
+        vars(self).update(vars(lender))
+        self._ring = [self._ring[layer] for layer in layers]
+        self._layers = [self._layers[layer] for layer in layers]
+        self._lie = [self._lie[layer] for layer in layers]
+        self._rings = [self._rings[layer] for layer in layers]
+        self._pieces = (0,) * len(layers)
 
 
 @dataclass(frozen=True, slots=True)

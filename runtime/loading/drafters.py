@@ -10,13 +10,15 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache, kv_bytes_per_token
 from runtime.loading.few_rows import open_row_kernels
 from runtime.loading.footprint import DrafterMemory
 from runtime.loading.mtp_weights import find_mtp, load_mtp_weights, missing_mtp, mtp_bytes
-from runtime.loading.served import Proposer
+from runtime.loading.served import DRAFT_MODELS, Proposer
+from runtime.nn.assistant import Assistant, lending_layers, load_assistant, projection_bytes
 from runtime.nn.draft_model import DraftModel
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
@@ -160,6 +162,53 @@ class DraftModelPlan:
         return DraftModel(config, weights, kv, self.vocab_size, target.capture, rows)
 
 
+@dataclass(frozen=True, slots=True)
+class AssistantPlan:
+    """A model made for the target, which reads its KV and hidden states.
+
+    Attributes:
+        checkpoint: the assistant's.
+        target: the target's config.
+        quantize: the target's.
+
+    Raises:
+        CheckpointError: it was made for a model of other sizes.
+    """
+
+    checkpoint: Checkpoint
+    target: ModelConfig
+    quantize: Quantization = Quantization.AUTO
+    proposer: Proposer = Proposer.ASSISTANT
+
+    def __post_init__(self) -> None:
+        """Check that the target has the KV that it reads."""
+        try:
+            lending_layers(self.checkpoint.config, self.target)
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.checkpoint.path} does not go with this target: {error}") from error
+
+    def memory(self, device: torch.device, dtype: torch.dtype) -> DrafterMemory:
+        """Return the bytes of its weights and of the target's states; it has no KV."""
+        config = self.checkpoint.config
+        weights = planned_bytes(config, self.quantize, device, dtype, self.checkpoint.tensors()).total()
+        weights += projection_bytes(config, self.target, dtype)
+        return DrafterMemory(weights, self.target.hidden_size * dtype.itemsize)
+
+    def states(self, positions: int, device: torch.device, dtype: torch.dtype) -> HiddenStates | None:
+        """Allocate the target's hidden states, `[positions, hidden]`."""
+        return HiddenStates(positions, self.target.hidden_size, device, dtype)
+
+    def load(self, target: Transformer) -> Transformer | None:
+        """Load it, in the target's dtype."""
+        embedding = target.weights.embedding
+        formats = choose_formats(self.quantize, embedding.device, embedding.dtype)
+        weights = load_assistant(
+            self.checkpoint, self.target, device=embedding.device, dtype=embedding.dtype, formats=formats
+        )
+        assert target.states is not None, "the target was made with this plan's states"
+        return Assistant(self.checkpoint.config, weights, target, target.states)
+
+
 # --- the choice ---------------------------------------------------------------------------------------------------
 
 
@@ -189,9 +238,9 @@ def plan_drafter(options: LoadOptions, checkpoint: Checkpoint, tokenizer: Tokeni
         if source is None:
             raise missing_mtp(checkpoint)
         return MtpPlan(source, checkpoint.config, options.quantize)
-    if proposer is Proposer.DRAFT:
+    if proposer in DRAFT_MODELS:
         if options.draft is None:
-            raise CheckpointError("--speculate draft needs a --draft-model for this target")
+            raise CheckpointError(f"--speculate {proposer} needs a --draft-model for this target")
         return _plan_model(options, options.draft, checkpoint.config, tokenizer)
     return NoDrafter(proposer)
 
@@ -202,14 +251,15 @@ def log_drafter(proposer: Proposer, draft: Path | None) -> None:
         Proposer.OFF: "off",
         Proposer.NGRAM: "ngram, looked up in the text so far",
         Proposer.DRAFT: f"draft, by the model in {draft}",
+        Proposer.ASSISTANT: f"assistant, by the model in {draft}, which reads the target's KV",
         Proposer.MTP: "mtp, by the checkpoint's own module",
     }
     logger.info("speculation: %s", described[proposer])
-    if draft is not None and proposer is not Proposer.DRAFT:
+    if draft is not None and proposer not in DRAFT_MODELS:
         logger.warning("the draft model in %s is not used; it would be with --speculate draft", draft)
 
 
-def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokenizer: Tokenizer) -> DraftModelPlan:
+def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokenizer: Tokenizer) -> DrafterPlan:
     """Check a draft model; one without a tokenizer of its own is taken to use the target's.
 
     Raises:
@@ -232,6 +282,12 @@ def _plan_model(options: LoadOptions, folder: Path, target: ModelConfig, tokeniz
             f"{folder}: the draft model's context, {config.context_length} tokens, is shorter than the target's, "
             f"{context}; --context {config.context_length} would serve both"
         )
+    assists = FAMILIES[config.architecture].assists
+    if options.speculate in DRAFT_MODELS and assists != (options.speculate is Proposer.ASSISTANT):
+        other = Proposer.ASSISTANT if assists else Proposer.DRAFT
+        raise CheckpointError(f"{folder}: {config.architecture} drafts with --speculate {other}")
+    if assists:
+        return AssistantPlan(checkpoint, target, options.quantize)
     return DraftModelPlan(checkpoint, target.vocab_size, options.dtype, options.quantize)
 
 

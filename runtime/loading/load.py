@@ -11,6 +11,7 @@ import torch
 
 from runtime.chat.chat import Chat
 from runtime.checkpoint.config import check_context
+from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.open import open_checkpoint
 from runtime.common.units import counted, format_size
 from runtime.devices.parallel.share import WHOLE, check_shares
@@ -72,6 +73,8 @@ def describe_model(options: LoadOptions, name: str) -> tuple[ServedModel, Checkp
     """
     checkpoint = open_checkpoint(options.path)
     config = checkpoint.config
+    if FAMILIES[config.architecture].assists:
+        raise CheckpointError(f"{options.path}: {config.architecture} only drafts for another model: --draft-model")
     check_context(config, options.context)
     check_shares(config, options.tensor_parallel)
     check_deterministic(options)

@@ -95,7 +95,8 @@ class LoadOptions:
         Proposer | None,
         Option(
             "What drafts tokens for the model to verify: mtp (the checkpoint's own module), draft (--draft-model), "
-            "ngram (the text so far), or off; auto is the first of these that there is.",
+            "assistant (a --draft-model that reads the model's KV, as Gemma 4's do), ngram (the text so far), or off; "
+            "auto is the first of these that there is.",
             none=("auto",),
         ),
     ] = None

@@ -26,7 +26,11 @@ class Proposer(enum.StrEnum):
     OFF = "off"
     NGRAM = "ngram"  # looked up in the prompt and the output so far
     DRAFT = "draft"  # a smaller model of the same vocabulary
+    ASSISTANT = "assistant"  # a model made for the target, whose KV and hidden states it reads
     MTP = "mtp"  # the checkpoint's own module for multi-token prediction
+
+
+DRAFT_MODELS = (Proposer.DRAFT, Proposer.ASSISTANT)  # that lie in a folder of their own
 
 
 @dataclass(frozen=True, slots=True)

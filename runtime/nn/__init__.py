@@ -7,6 +7,7 @@ an executor.
 - `model`: `Transformer`, `Batch`, `HiddenStates`
 - `ahead_model`: `AheadModel`, of which a step begins before the host has read the one before
 - `rank_model`: the shares of a model that several ranks compute together
+- `assistant`: `Assistant`, Gemma 4's drafters, which read the target's KV
 - `mtp`: `MtpModule`, the target's multi-token-prediction module as a drafter; `draft_model`: `DraftModel`
 - `weights`: `Weights`, `load_weights`, `random_weights`; `source`: `WeightSource`, where they come from, such as files
   (`stored_source`); `plan`: `planned_bytes`, what they will take

@@ -377,6 +377,26 @@ class SimulatedDrafter(SimulatedModel):
             self.kv[segment.origin + segment.end - 1] ^= 1
 
 
+class SimulatedAssistant(SimulatedDrafter):
+    """A drafter that has no KV: all rows of a round are at the newest token's position, behind the target's state.
+
+    That state makes way for what stands in for that of a drafted token.
+    """
+
+    def _write(self, segment: Segment) -> None:
+        """Write nothing."""
+        assert len(segment.token_ids) == 1, "it reads the newest token alone"
+
+    def _sample(self, segment: Segment) -> list[int]:
+        assert segment.sample is not None, "its rows draw a draft each"
+        states, before = self._target.states, segment.origin + segment.first - 1
+        seen = states[before]
+        if not isinstance(seen, _StandIn) and seen != self._target.kv[before]:
+            seen ^= _LOST
+        states[before] = _StandIn(chain(seen, segment.token_ids[-1]))
+        return [self.allowed_token(self.guess(states[before]), segment.sample.mask)]
+
+
 def byte_tokenizer() -> Tokenizer:
     """Make a tokenizer that needs no vocabulary: a token is a byte, and ids from 256 on have no text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())

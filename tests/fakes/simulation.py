@@ -29,7 +29,7 @@ from actors.testing.chaos import open_chaos
 from runtime.errors import CedeError
 from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
-from runtime.testing.simulated import SimulatedDrafter
+from runtime.testing.simulated import SimulatedAssistant, SimulatedDrafter
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
 from tests.sim.clients import GREEDY, Story, ask, prompt
@@ -253,9 +253,9 @@ def windowed(window: int, slack: int) -> Rings:
 
 def open_drafter(model: SimulatedModel, speculate: Proposer, accuracy: float) -> SimulatedDrafter | None:
     """The drafter that a proposer takes, if any."""
-    if speculate not in (Proposer.DRAFT, Proposer.MTP):
-        return None
-    return SimulatedDrafter(model, accuracy=accuracy, from_states=speculate is Proposer.MTP)
+    if speculate in (Proposer.DRAFT, Proposer.MTP):
+        return SimulatedDrafter(model, accuracy=accuracy, from_states=speculate is Proposer.MTP)
+    return SimulatedAssistant(model, accuracy=accuracy) if speculate is Proposer.ASSISTANT else None
 
 
 @asynccontextmanager

@@ -43,12 +43,12 @@ MUTANTS = (
     Mutant(
         "the drafter's KV is not trimmed after a rejection",
         "actors/core/slots.py",
-        "        self._changing(slot).trim_draft(start + 1 if self._drafts_from_states else len(slot.tokens))\n",
+        "        self._changing(slot).trim_draft(self._draft_kept(slot, start))\n",
         "        pass\n",
     ),
     Mutant(
         "a drafter that ran ahead of its target keeps its rows",
-        "actors/core/slots.py",
+        "actors/core/places/in_view.py",
         "start + 1 if self._drafts_from_states else len(slot.tokens)",
         "len(slot.tokens)",
     ),

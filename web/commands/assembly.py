@@ -17,7 +17,7 @@ import click
 
 from runtime.checkpoint.sampling_defaults import SamplingOptions, sampling_defaults
 from runtime.loading.options import LoadOptions
-from runtime.loading.served import Proposer
+from runtime.loading.served import DRAFT_MODELS, Proposer
 from runtime.store.resolve import embedded_draft, resolve_model
 from web.process.limits import Limits
 from web.process.options import Access, Diagnostics, Listening, ModelChoice, Patience, StateOptions, Wire
@@ -49,7 +49,7 @@ def refuse_contradictions(chosen: Chosen) -> None:
         raise click.UsageError("--draft-tokens has no use with --speculate off")
     if (
         draft_model.value is not None
-        and speculate.value not in (None, Proposer.DRAFT)
+        and speculate.value not in (None, *DRAFT_MODELS)
         and not draft_model.yields_to(speculate)
     ):
         raise click.UsageError(f"--draft-model has no use with --speculate {speculate.value}")
@@ -155,7 +155,7 @@ def _load_options(chosen: Chosen, choice: ModelChoice, find: Find) -> LoadOption
 
 def _draft_path(choice: ModelChoice, speculate: Proposer | None, find: Find) -> Path | None:
     """Return where the draft model lies, if there is one that may be used.  Raises CheckpointError."""
-    if speculate not in (None, Proposer.DRAFT):
+    if speculate not in (None, *DRAFT_MODELS):
         return None
     if choice.draft_model is None:
         return embedded_draft() if choice.model is None and speculate is Proposer.DRAFT else None

@@ -22,7 +22,7 @@ from runtime.checkpoint.stored import CODE_GROUPS
 from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import as_loaded, describe_model, load_model
-from runtime.loading.served import Proposer
+from runtime.loading.served import DRAFT_MODELS, Proposer
 from runtime.nn.matrices.quantization import Quantization
 from runtime.selftest.findings import Mismatch, NotHere, from_error, passed, without_paths
 from runtime.selftest.next_step import check_next_step
@@ -248,7 +248,7 @@ async def _cancellation(
         cancels = CancelChecks(engine, text, Limits(layers, tie), tokens=sizes.generated, rounds=sizes.rounds)
 
         async def cancel_in(phase: State) -> Figures:
-            if phase in (State.DRAFT, State.VERIFY) and proposer not in (Proposer.MTP, Proposer.DRAFT):
+            if phase in (State.DRAFT, State.VERIFY) and proposer not in (Proposer.MTP, *DRAFT_MODELS):
                 raise NotHere("no model drafts for this one")
             return await cancels.cancel_in(phase)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from actors.core.slot_views import grant_cost
+from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,14 +26,17 @@ class SlotsInView:
         records: of the slots, and then of the retained extents.
         slots: how many slots there are.
         context: the most tokens of one.
-        drafts_from_states: the drafter goes on from the target's hidden states.
+        proposer: of drafts.  An MTP module goes on from the target's hidden states, so it can read only what the target
+            has computed, and its rows that ran ahead of the target do not last.  So does an assistant, which has no KV:
+            it reads the newest token and its own drafts, and `draft_first` is where their round began.
     """
 
-    def __init__(self, records: Sequence[SlotRecord], slots: int, context: int, *, drafts_from_states: bool) -> None:
+    def __init__(self, records: Sequence[SlotRecord], slots: int, context: int, proposer: Proposer) -> None:
         self.context = context
         self._slots = slots
         self._records = records
-        self._drafts_from_states = drafts_from_states
+        self._drafts_from_states = proposer in (Proposer.MTP, Proposer.ASSISTANT)
+        self._drafter_has_kv = proposer is not Proposer.ASSISTANT
         self._grants = 0
 
     def __len__(self) -> int:
@@ -103,11 +107,18 @@ class SlotsInView:
 
     def draft_start(self, slot: SlotView) -> int:
         """The first position that the drafter has not read and can read."""
-        return max(slot.draft_length, slot.computed_from + 1) if self._drafts_from_states else slot.draft_length
+        read = slot.draft_length if self._drafter_has_kv else max(slot.draft_length, len(slot.tokens))
+        return max(read, slot.computed_from + 1) if self._drafts_from_states else read
 
     def draft_first(self, slot: SlotView, start: int) -> int:
         """The first position of which the drafter has KV, once it has read on from `start`."""
         return slot.draft_first if start == slot.draft_length and start else start
+
+    def _draft_kept(self, slot: SlotView, start: int) -> int:
+        """How many positions the drafter's KV keeps of a round, once a step has committed rows from `start` on."""
+        if not self._drafter_has_kv:
+            return 0
+        return start + 1 if self._drafts_from_states else len(slot.tokens)
 
     def status(self, state_of: Callable[[GenerationKey], State]) -> Iterator[SlotStatus]:
         """Every slot as a frozen snapshot, made when its turn comes: there may be thousands."""

@@ -71,6 +71,7 @@ class Family:
             say; none where it is of this one.
         defaults: those of the family's configuration class in transformers, for keys that the file may leave out.
         passed_over: prefixes of tensors that are not read: modules that cede does not compute.
+        assists: it only drafts, for another model whose KV and hidden states it reads (`runtime.nn.assistant`).
         mtp: how its checkpoints name modules for multi-token prediction among the weights; None where they have none.
     """
 
@@ -106,4 +107,5 @@ class Family:
     text_families: tuple[str, ...] = ()
     defaults: Settings = field(default_factory=dict)
     passed_over: tuple[str, ...] = ()
+    assists: bool = False
     mtp: MtpLayout | None = None

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.checkpoint.families.experts import gemma4_experts
+from runtime.checkpoint.families.experts import gemma4_experts, no_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import full_at_intervals
-from runtime.checkpoint.families.layer_shapes import gemma4_layer_inputs, gemma4_shapes, no_layer_inputs
+from runtime.checkpoint.families.layer_shapes import borrowed_kv, gemma4_layer_inputs, gemma4_shapes, no_layer_inputs
 from runtime.checkpoint.families.layout import experts_under_mlp, text_part, without_shared_kv
 from runtime.checkpoint.families.norms import GEMMA, GEMMA4_AROUND, GEMMA_AROUND
-from runtime.checkpoint.families.scales import gemma2_scales, gemma3_scales, gemma4_scales, gemma_scales
+from runtime.checkpoint.families.scales import (
+    gemma2_scales,
+    gemma3_scales,
+    gemma4_assistant_scales,
+    gemma4_scales,
+    gemma_scales,
+)
 
 _DEFAULTS = {
     "head_dim": 256,
@@ -98,6 +104,20 @@ _GEMMA4_UNIFIED = replace(
     layer_inputs=no_layer_inputs,
     defaults={**_GEMMA4.defaults, "max_position_embeddings": 262_144, "sliding_window": 1024},
 )
+# The drafters of Gemma 4, by the text model that they are themselves.  The rows of their embedding are grouped around
+# centroids, so that few of them need be scored; here, as in llama.cpp, all are.
+_GEMMA4_ASSISTANT = replace(
+    _GEMMA4,
+    model_type="gemma4_assistant",
+    text_config="text_config",
+    layer_shapes=borrowed_kv,
+    layer_inputs=no_layer_inputs,
+    scales=gemma4_assistant_scales,
+    experts=no_experts,
+    layout=(without_shared_kv,),
+    passed_over=("pre_projection.", "post_projection.", "masked_embedding."),
+    assists=True,
+)
 
 GEMMA_FAMILIES: dict[str, Family] = {
     "GemmaForCausalLM": Family(
@@ -134,8 +154,12 @@ GEMMA_FAMILIES: dict[str, Family] = {
     "Gemma4ForConditionalGeneration": replace(
         _GEMMA4, model_type="gemma4", text_config="text_config", layout=(text_part, *_GEMMA4_LAYOUT)
     ),
+    "Gemma4AssistantForCausalLM": _GEMMA4_ASSISTANT,
     "Gemma4UnifiedForCausalLM": _GEMMA4_UNIFIED,
     "Gemma4UnifiedForConditionalGeneration": replace(
         _GEMMA4_UNIFIED, model_type="gemma4_unified", text_config="text_config", layout=(text_part, *_GEMMA4_LAYOUT)
+    ),
+    "Gemma4UnifiedAssistantForCausalLM": replace(
+        _GEMMA4_ASSISTANT, model_type="gemma4_unified_assistant", defaults=_GEMMA4_UNIFIED.defaults
     ),
 }

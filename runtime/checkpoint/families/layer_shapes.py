@@ -79,6 +79,12 @@ def gemma4_shapes(settings: Settings, types: list[str]) -> tuple[LayerShape, ...
     return tuple(shapes)
 
 
+def borrowed_kv(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
+    """Read the keys of Gemma 4's drafters, of which no layer has KV: the model that they draft for lends its own."""
+    shapes = gemma4_shapes({**settings, "num_kv_shared_layers": 0}, types)
+    return tuple(replace(shape, kv_layer=layer) for layer, shape in enumerate(shapes))
+
+
 def mlps_alone(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
     """Give an MLP to those layers alone that are nothing else, as Nemotron-H does."""
     shape = read_shape(settings)

@@ -82,6 +82,11 @@ def gemma4_scales(settings: Settings, head_dim: int) -> Scales:
     )
 
 
+def gemma4_assistant_scales(settings: Settings, head_dim: int) -> Scales:
+    """Likewise, and cap no logits: Gemma 4's drafters do not."""
+    return replace(gemma4_scales(settings, head_dim), logits_softcap=None)
+
+
 def gemma2_scales(settings: Settings, head_dim: int) -> Scales:
     """Cap scores, too, as Gemma 2 does."""
     return replace(gemma3_scales(settings, head_dim), attention_softcap=_optional(settings, "attn_logit_softcapping"))

@@ -12,6 +12,7 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.loading.served import Proposer
 from runtime.step.step import Segment
+from tests.models.assistants import write_gemma4
 from tests.models.checkpoints import FAMILIES
 from tests.models.mtp_checkpoints import write_agreeing_qwen3_5, write_deepseek3
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
@@ -216,3 +217,17 @@ async def test_a_hybrids_own_module_changes_no_text_wherever_a_prompt_is_cut(tmp
             assert gone.tokens == alone(tmp_path, PROMPT, 3 * TOKENS)[: len(gone.tokens)]
         speculation = engine.statistics().speculation
     assert 0 < speculation.accepted_tokens < speculation.drafted_tokens
+
+
+async def test_a_drafter_that_reads_the_targets_kv_changes_no_text(tmp_path: Path) -> None:
+    """Gemma 4's: whoever hangs up meanwhile, and whether the KV was computed or restored."""
+    target = tmp_path / "target"
+    write_gemma4(target, tmp_path / "assistant", "gemma4-layer-inputs")
+    async with open_family(target, slots=1, speculate=Proposer.ASSISTANT, draft=tmp_path / "assistant") as engine:
+        for prompt in (PROMPT, OTHER, [*PROMPT[:70], *OTHER[:3]], OTHER[:1]):
+            gone = await ask(engine, f"gone {len(prompt)}", prompt, TOKENS, hang_up_after=5)
+            answer = await ask(engine, str(len(prompt)), prompt, TOKENS)
+            assert answer.tokens == alone(target, prompt)
+            assert gone.tokens == answer.tokens[:5]
+        speculation = engine.statistics().speculation
+    assert speculation.drafted_tokens > 0

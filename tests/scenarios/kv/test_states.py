@@ -166,7 +166,7 @@ async def test_a_cancel_at_any_layer_leaves_the_state_of_before(layer: int) -> N
         assert victim.receipts or victim.finished()
 
 
-@pytest.mark.parametrize("source", [Proposer.DRAFT, Proposer.MTP])
+@pytest.mark.parametrize("source", [Proposer.DRAFT, Proposer.MTP, Proposer.ASSISTANT])
 @simulated()
 async def test_the_states_of_rejected_drafts_are_nobodys(source: Proposer) -> None:
     async with recurrent(slots=2, drafts=4, speculate=source, accuracy=0.6) as sim:

@@ -16,7 +16,7 @@ from actors.core.receipts import CancelReason
 from actors.scheduling.victims import MAX_PREEMPTIONS
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import tail_key
-from runtime.loading.served import Proposer
+from runtime.loading.served import DRAFT_MODELS, Proposer
 from runtime.step.transfer import Load
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.fakes.kv_simulation import open_kv_simulation, text, until
@@ -181,7 +181,7 @@ async def test_beside_an_endless_stream_of_the_important_it_ends() -> None:
         assert story.times[-1] < last
 
 
-@pytest.mark.parametrize("speculate", [Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP])
+@pytest.mark.parametrize("speculate", [Proposer.NGRAM, *DRAFT_MODELS, Proposer.MTP])
 def test_who_drafts_goes_on_drafting(speculate: Proposer) -> None:
     @simulated(seeds=3)
     async def check() -> None:

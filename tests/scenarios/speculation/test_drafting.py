@@ -18,7 +18,7 @@ from runtime.loading.served import Proposer
 from runtime.step.executor import SimulatedExecutor
 from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, chain, stand_in
 from runtime.text.tokenizer import Tokenizer
-from tests.fakes.simulation import VOCABULARY, AtStep, ask, prompt, run, simulated
+from tests.fakes.simulation import VOCABULARY, AtStep, ask, open_drafter, prompt, run, simulated
 from tests.models.small_tokenizers import byte_level
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from runtime.step.step import Segment, StepResult
 
 ROOT = 0x5EED
-SOURCES = (Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP)
-MODELS = (Proposer.DRAFT, Proposer.MTP)
+MODELS = (Proposer.DRAFT, Proposer.MTP, Proposer.ASSISTANT)
+SOURCES = (Proposer.NGRAM, *MODELS)
 
 
 def slots_of(engine: Engine) -> list[SlotView]:
@@ -127,7 +127,7 @@ async def open_speculation(
     end_ids: Sequence[int] = (),
 ) -> AsyncIterator[Speculation]:
     model = _model(source, slots)
-    drafter = SimulatedDrafter(model, accuracy=accuracy, from_states=source is Proposer.MTP)
+    drafter = open_drafter(model, source, accuracy) or SimulatedDrafter(model, accuracy=accuracy)
     executor = Recorder(model, drafter)
     served = stand_in(model, Tokenizer(byte_level()), end_ids=end_ids)
     config = EngineConfig(slots=slots, chunk_tokens=8, speculate=source, draft_tokens=draft_tokens)

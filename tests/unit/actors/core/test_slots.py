@@ -12,6 +12,7 @@ from actors.core.life import State
 from actors.core.slot_views import Candidate, grant_cost
 from actors.core.slots import SlotTable
 from runtime.kv.token_chain import TokenChain
+from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
     from actors.core.slot_views import Session, SlotView
@@ -298,7 +299,7 @@ def test_a_draft_model_reads_everything_and_keeps_what_was_accepted() -> None:
 
 
 def test_a_drafter_of_states_reads_only_what_was_computed_here() -> None:
-    table = SlotTable(1, 64, drafts_from_states=True)
+    table = SlotTable(1, 64, proposer=Proposer.MTP)
     slot = leased(table, A, [1, 2, 3, 4])
     table.commit_transferred(slot, [1, 2])
     table.commit(slot, [3, 4])
@@ -312,7 +313,7 @@ def test_a_drafter_of_states_reads_only_what_was_computed_here() -> None:
 
 
 def test_a_trim_below_the_drafter_s_first_row_leaves_it_nothing() -> None:
-    table = SlotTable(1, 64, drafts_from_states=True)
+    table = SlotTable(1, 64, proposer=Proposer.MTP)
     slot = leased(table, A, [1, 2, 3, 4, 5])
     table.commit_transferred(slot, [1, 2])
     table.commit(slot, [3, 4, 5])
@@ -326,7 +327,7 @@ def test_a_trim_below_the_drafter_s_first_row_leaves_it_nothing() -> None:
 
 @pytest.mark.parametrize("from_states", [False, True])
 def test_at_rest_the_drafter_s_kv_is_within_the_committed_tokens(from_states: bool) -> None:
-    table = SlotTable(1, 64, drafts_from_states=from_states)
+    table = SlotTable(1, 64, proposer=Proposer.MTP if from_states else Proposer.DRAFT)
     slot = leased(table, A, [1, 2, 3])
     table.commit(slot, [1, 2, 3])
     _draft(table, slot, 4)

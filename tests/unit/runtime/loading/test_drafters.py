@@ -25,7 +25,7 @@ from runtime.loading.drafters import (
     log_drafter,
     plan_drafter,
 )
-from runtime.loading.load import load_model
+from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.nn.weights import load_weights
@@ -34,6 +34,7 @@ from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
 from runtime.store.resolve import embedded_draft, resolve_model
 from runtime.text.tokenizer import Tokenizer
+from tests.models.assistants import write_gemma4
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
 from tests.models.mtp_checkpoints import write_deepseek, write_mimo, write_qwen3_5
@@ -242,6 +243,57 @@ def test_qwens_module_with_an_embedding_of_its_own_is_refused(tmp_path: Path) ->
     open_pair(tmp_path, Proposer.OFF)
     with pytest.raises(CheckpointError, match=r"mtp\.embed_tokens\.weight belongs to no part"):
         open_pair(tmp_path, Proposer.MTP)
+
+
+# --- Gemma 4 ------------------------------------------------------------------------------------------------------
+
+
+def test_a_drafter_that_reads_the_targets_kv_is_known_by_its_architecture(tmp_path: Path, llama: Path) -> None:
+    target, assistant = tmp_path / "target", tmp_path / "assistant"
+    write_gemma4(target, assistant)
+    for asked in (None, Proposer.ASSISTANT):
+        assert plan(target, asked, draft=assistant).proposer is Proposer.ASSISTANT
+    with pytest.raises(CheckpointError, match="Gemma4AssistantForCausalLM drafts with --speculate assistant"):
+        plan(target, Proposer.DRAFT, draft=assistant)
+    with pytest.raises(CheckpointError, match="Gemma4ForCausalLM drafts with --speculate draft"):
+        plan(target, Proposer.ASSISTANT, draft=target)
+    with pytest.raises(CheckpointError, match="needs a --draft-model"):
+        plan(target, Proposer.ASSISTANT)
+    with pytest.raises(CheckpointError, match="does not go with this target: layer 0 has a window of 16, and none"):
+        plan(llama, draft=assistant)
+    with pytest.raises(CheckpointError, match="only drafts for another model"):
+        describe_model(LoadOptions(assistant, slots=1), "assistant")
+
+
+def test_what_a_drafter_that_reads_the_targets_kv_takes_is_known_before(tmp_path: Path) -> None:
+    target, assistant = tmp_path / "target", tmp_path / "assistant"
+    write_gemma4(target, assistant)
+    foreseen = plan(target, draft=assistant).memory(CPU, torch.float32)
+    _, drafter = open_pair(target, Proposer.ASSISTANT, draft=assistant, slots=3, context=128)
+    assert drafter is not None
+    assert drafter.states is not None
+    assert foreseen.per_token * 3 * 128 == drafter.states.nbytes
+    assert drafter.kv.nbytes == 0
+    tensors = load_file(assistant / "model.safetensors")
+    projections = sum(tensor.nbytes for name, tensor in tensors.items() if "projection" in name)
+    assert foreseen.weights == drafter.weights.nbytes + projections
+
+
+def test_a_drafter_for_a_target_of_other_sizes_is_refused(tmp_path: Path) -> None:
+    target, assistant = tmp_path / "target", tmp_path / "assistant"
+    write_gemma4(target, assistant, head_dim=32)
+    with pytest.raises(
+        CheckpointError, match=r"layer 0 reads KV of the shape \(2, 2, 32\), and the target's is \(2, 2, 16\)"
+    ):
+        plan(target, draft=assistant)
+    write_gemma4(target, assistant)
+    path, name = assistant / "model.safetensors", "pre_projection.weight"
+    tensors = load_file(path)
+    save_file(tensors | {name: tensors[name][:, 1:].contiguous()}, path)
+    with pytest.raises(
+        CheckpointError, match=r"pre_projection\.weight is \[48, 127\], config\.json makes it \[48, 128\]"
+    ):
+        open_pair(target, Proposer.ASSISTANT, draft=assistant)
 
 
 # --- draft models of another size ---------------------------------------------------------------------------------
