@@ -12,7 +12,14 @@ from runtime.devices.native.structures import LANES, Rows, State, Step
 from runtime.kv.states import StateBuffers
 from runtime.nn.layers.attention import first_visible
 from runtime.nn.layers.gated_delta import GatedDelta
-from runtime.nn.layers.native_recurrent import NativeRecurrence, describe_norm, native_convolution, native_delta
+from runtime.nn.layers.mamba2 import Mamba2
+from runtime.nn.layers.native_recurrent import (
+    NativeRecurrence,
+    describe_norm,
+    native_convolution,
+    native_delta,
+    native_state_space,
+)
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.layers.short_conv import ShortConv
@@ -122,8 +129,10 @@ def native_mixer(layer: DecoderLayer, config: ModelConfig, index: int, buffers: 
             return native_convolution(conv, index, buffers)
         case GatedDelta() as delta, StateBuffers():
             return native_delta(delta, index, buffers)
+        case Mamba2() as mamba, StateBuffers():
+            return native_state_space(mamba, index, buffers)
         case _:
-            raise NotInKernels("latent attention, or recurrence of another kind")
+            raise NotInKernels("latent attention, or an MLP alone")
 
 
 def rows_of(batch: LayerRows) -> Array[Rows]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runtime.kv.states import StateBuffers
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.gated_delta import GatedDelta
+    from runtime.nn.layers.mamba2 import Mamba2
     from runtime.nn.layers.norm import Norm
     from runtime.nn.layers.short_conv import ShortConv
     from runtime.nn.matrices.linear import Linear, WeightMatrix
@@ -106,7 +107,30 @@ def native_delta(delta: GatedDelta, index: int, buffers: StateBuffers) -> Native
         states=_part(buffers.part(index, 1)),
     )
     given = [*delta.input.matrices, rates]
-    return NativeRecurrence(index, given, delta.output, convolution, recurrence, (kept, decay, bias))
+    return NativeRecurrence(index, given, delta.output, convolution, recurrence, (kept, decay, bias, delta))
+
+
+def native_state_space(mamba: Mamba2, index: int, buffers: StateBuffers) -> NativeRecurrence:
+    """Describe a state space.  Raises NotInKernels for sizes that are not in whole vectors."""
+    own = mamba.config
+    if own.head_dim % LANES or own.size % LANES or own.heads % LANES:
+        raise NotInKernels("recurrent heads of another size, or number")
+    convolution, kept = _convolution(mamba.conv, mamba.conv_bias, buffers.part(index, 0))
+    recurrence = Recurrence(
+        rule=Rule.STATE_SPACE,
+        heads=own.heads,
+        groups=own.groups,
+        dim=own.head_dim,
+        size=own.size,
+        convolved=own.inner,
+        rates=own.inner + own.channels,
+        decay=mamba.decay.data_ptr(),
+        rate_bias=mamba.rate_bias.data_ptr(),
+        skip=mamba.skip.data_ptr(),
+        norm=describe_norm(mamba.norm),
+        states=_part(buffers.part(index, 1)),
+    )
+    return NativeRecurrence(index, mamba.input.matrices, mamba.output, convolution, recurrence, (kept, mamba))
 
 
 def describe_norm(norm: Norm) -> structures.Norm:
