@@ -88,14 +88,14 @@ class NativeLayer:
     ) -> None:
         mlp = _mlp(layer, config, dtype)
         self.mixer = native_mixer(layer, config, index, buffers)
-        given, output = native_matrices(self.mixer.input), native_matrix(self.mixer.output)
-        self._matrices = [*given, output]  # the description refers to what these keep
+        given, output = native_matrices([*self.mixer.input, *self.mixer.rates]), native_matrix(self.mixer.output)
+        products = [*given[: len(self.mixer.input)], output]
         fields: dict[str, Any] = {}
         if mlp is not None:
             gate_up, down = native_matrices(mlp.gate_up.matrices), native_matrix(mlp.down)
             if config.intermediate_size % gate_up[0].piece:
                 raise NotInKernels("an inner width that is not in whole pieces")
-            self._matrices += [*gate_up, down]
+            products += [*gate_up, down]
             fields = {
                 "inner": config.intermediate_size,
                 "is_gelu": config.activation == "gelu_tanh",
@@ -104,11 +104,12 @@ class NativeLayer:
                 "gate_up": gate_up[0].described,
                 "down": down.described,
             }
-        self._block = _block(*self._matrices)
+        self._kept = given, products  # what the description refers to
+        self._block = _block(*products)
         if self._block is not None and self._block not in kernels.targets:
             raise NotInKernels("blocks of another size")
         self._layer = layer
-        self._of_bytes = all(matrix.described.kind in OF_BYTES for matrix in self._matrices)
+        self._of_bytes = all(matrix.described.kind in OF_BYTES for matrix in products)
         self._takes_all = deterministic or (self._of_bytes and dtype == torch.float32)
         self.index = index
         self.kernels = kernels

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.decoder_layer import DecoderLayer
+    from runtime.nn.matrices.linear import WeightMatrix
     from runtime.step.step import Segment
 
 
@@ -48,6 +49,7 @@ class NativeAttention:
 
     Attributes:
         input: matrices of queries, keys, values and gates.
+        rates: small matrices behind those: none.
         output: of what is attended to.
         fields: of `structures.Layer`.
         index: of the layer.
@@ -68,6 +70,7 @@ class NativeAttention:
         if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
             raise NotInKernels("heads of another size, or of which another part is rotated")
         self.input, self.output = attention.qkv.matrices, attention.output
+        self.rates: Sequence[WeightMatrix] = ()
         self.rope = attention.rope
         self.index, self._window = index, config.window[index]
         self.sees: object = (self._window, self.rope)

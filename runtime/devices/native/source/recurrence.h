@@ -4,7 +4,7 @@
 // matrix is read from one buffer and written to another in one pass; what a row makes of it does not depend on how many
 // rows there are.
 
-constexpr int COLUMNS = SUMS_AT_ONCE < 16 ? 2 : 4;  // vectors of a matrix's columns that go through all rows together
+constexpr int COLUMNS = SUMS_AT_ONCE < 16 ? 4 : 8;  // vectors of a matrix's columns that go through all rows together
 
 // Call `take(row, from, to)` for each row of a sequence, with the matrices of a head before it and behind it.
 //
@@ -93,6 +93,7 @@ void delta_group(const Recurrence& own, const Segment& segment, int group, float
         };
         size_t c = 0;
         for (; c + COLUMNS * LANES <= dim; c += COLUMNS * LANES) columns(std::integral_constant<int, COLUMNS>(), c);
+        for (; c + COLUMNS / 2 * LANES <= dim; c += COLUMNS / 2 * LANES) columns(std::integral_constant<int, COLUMNS / 2>(), c);
         for (; c < dim; c += LANES) columns(std::integral_constant<int, 1>(), c);
         for (int i = 0; i < segment.rows; ++i) {
             const size_t row = segment.first_row + i;
