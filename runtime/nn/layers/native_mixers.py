@@ -135,7 +135,7 @@ def native_mixer(layer: DecoderLayer, config: ModelConfig, index: int, buffers: 
         case Mamba2() as mamba, StateBuffers():
             return native_state_space(mamba, index, buffers)
         case _:
-            raise NotInKernels("latent attention, or an MLP alone")
+            raise NotInKernels("latent attention, two mixers, or none")
 
 
 def rows_of(batch: LayerRows) -> Array[Rows]:

@@ -113,8 +113,14 @@ def native_delta(delta: GatedDelta, index: int, buffers: StateBuffers) -> Native
 
 
 def native_state_space(mamba: Mamba2, index: int, buffers: StateBuffers) -> NativeRecurrence:
-    """Describe a state space.  Raises NotInKernels for sizes that are not in whole vectors."""
+    """Describe a state space.
+
+    Raises:
+        NotInKernels: sizes are not in whole vectors, or it has no norm behind its gates, or factors.
+    """
     own = mamba.config
+    if own.norm_before_gate or own.factors is not None:
+        raise NotInKernels("a norm before a gate, or factors")
     if own.head_dim % LANES or own.size % LANES or own.heads % LANES:
         raise NotInKernels("recurrent heads of another size, or number")
     convolution, kept = _convolution(mamba.conv, mamba.conv_bias, buffers.part(index, 0))
