@@ -81,6 +81,7 @@ class Rule(IntEnum):
 
     GATE = 0
     GATED_DELTA = 1
+    STATE_SPACE = 2
 
 
 class Recurrence(Structure):
@@ -97,8 +98,9 @@ class Recurrence(Structure):
         ("rates", c_int32),  # likewise
         ("decay", c_void_p),  # float32 `[heads]`, in whole vectors
         ("rate_bias", c_void_p),  # likewise
-        ("share", c_float),  # the most that is corrected
-        ("norm", Norm),
+        ("skip", c_void_p),  # float32 `[heads]`, of what goes past a state space
+        ("share", c_float),  # the most that is corrected by a gated delta rule
+        ("norm", Norm),  # of a head's numbers; of a group's in a state space
         ("states", Part),
     ]
 
@@ -111,8 +113,8 @@ class Layer(Structure):
         ("heads", c_int32),
         ("kv_heads", c_int32),
         ("dim", c_int32),
-        ("inner", c_int32),
         ("is_bfloat16", c_int32),  # of the rows and of the KV; else they are float32
+        ("inner", c_int32),  # numbers of the MLP; 0 for none
         ("window", c_int32),  # positions that a row sees, itself included; 0 for all before it
         ("is_gelu", c_int32),  # the activation, with the approximation that uses tanh; else it is SiLU
         ("rotary", c_int32),  # numbers of a head that are rotated, its first ones

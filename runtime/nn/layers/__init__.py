@@ -8,6 +8,6 @@
 - `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
 - `layer_inputs`: `LayerInputs`, what layers are given of a token besides the hidden states
 - `norm`: `read_norm`
-- `native_layer`: a layer by the kernels for CPUs, `native_mixers`: attention or a convolution in it; `recorded`: layers
-  as CUDA graphs
+- `native_layer`: a layer by the kernels for CPUs, `native_mixers`: attention in it, `native_recurrent`: or recurrence;
+  `recorded`: layers as CUDA graphs
 """

@@ -30,11 +30,14 @@ class Mamba2:
         hidden: size of a hidden state.
         eps: of the norm.
         index: of the layer.
+
+    Attributes:
+        config: of the model.
     """
 
     def __init__(self, source: WeightSource, config: Mamba2Config, hidden: int, eps: float, index: int) -> None:
         own, heads, inner = source.under("mamba"), config.heads, config.inner
-        self._config, self._index = config, index
+        self.config, self._index = config, index
         self.input = own.linear({"in_proj": inner + config.channels + heads}, hidden, bias=config.bias)
         self.output = own.linear({"out_proj": hidden}, inner, bias=config.output_bias)
         sizes = torch.tensor([inner, inner, config.groups * config.size, config.groups * config.size, heads])
@@ -56,7 +59,7 @@ class Mamba2:
 
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Mix all rows, `[rows, hidden]` to the same, each with those of its sequence before it."""
-        own, rows = self._config, len(x)
+        own, rows = self.config, len(x)
         given = self.input(x) if self._factors is None else self.input(x) * self._factors
         gate, mixed, time = given.tensor_split([own.inner, own.inner + own.channels], dim=-1)
         mixed = F.silu(batch.with_states.convolve(self._index, mixed, self.conv, self.conv_bias))

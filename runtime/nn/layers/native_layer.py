@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -25,6 +25,7 @@ from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.native_mixers import native_mixer, rows_of, step_of
 from runtime.nn.layers.native_recurrent import describe_norm
 from runtime.nn.layers.norm import NoNorm
+from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 from runtime.nn.matrices.native_product import DTYPES
 
@@ -87,34 +88,41 @@ class NativeLayer:
     ) -> None:
         mlp = _mlp(layer, config, dtype)
         self.mixer = native_mixer(layer, config, index, buffers)
-        given, gate_up = native_matrices(self.mixer.input), native_matrices(mlp.gate_up.matrices)
-        output, down = native_matrix(self.mixer.output), native_matrix(mlp.down)
-        self._matrices = [*given, output, *gate_up, down]  # the description refers to what these keep
-        self._block = _block(*self._matrices)
+        given, output = native_matrices([*self.mixer.input, *self.mixer.rates]), native_matrix(self.mixer.output)
+        products = [*given[: len(self.mixer.input)], output]
+        fields: dict[str, Any] = {}
+        if mlp is not None:
+            gate_up, down = native_matrices(mlp.gate_up.matrices), native_matrix(mlp.down)
+            if config.intermediate_size % gate_up[0].piece:
+                raise NotInKernels("an inner width that is not in whole pieces")
+            products += [*gate_up, down]
+            fields = {
+                "inner": config.intermediate_size,
+                "is_gelu": config.activation == "gelu_tanh",
+                "before_mlp": describe_norm(layer.before_mlp),
+                "after_mlp": _norm_or_none(layer.after_mlp),
+                "gate_up": gate_up[0].described,
+                "down": down.described,
+            }
+        self._kept = given, products  # what the description refers to
+        self._block = _block(*products)
         if self._block is not None and self._block not in kernels.targets:
             raise NotInKernels("blocks of another size")
-        if config.intermediate_size % gate_up[0].piece:
-            raise NotInKernels("an inner width that is not in whole pieces")
         self._layer = layer
-        self._of_bytes = all(matrix.described.kind in OF_BYTES for matrix in self._matrices)
+        self._of_bytes = all(matrix.described.kind in OF_BYTES for matrix in products)
         self._takes_all = deterministic or (self._of_bytes and dtype == torch.float32)
         self.index = index
         self.kernels = kernels
         self.described = Layer(
             hidden=config.hidden_size,
-            inner=config.intermediate_size,
             is_bfloat16=dtype == torch.bfloat16,
-            is_gelu=config.activation == "gelu_tanh",
             before_attention=describe_norm(layer.before_attention),
             after_attention=_norm_or_none(layer.after_attention),
-            before_mlp=describe_norm(layer.before_mlp),
-            after_mlp=_norm_or_none(layer.after_mlp),
             residual_scale=config.scales.residual,
             input=given[0].described,
             output=output.described,
-            gate_up=gate_up[0].described,
-            down=down.described,
             **self.mixer.fields,
+            **fields,
         )
 
     @property
@@ -206,16 +214,24 @@ def with_native_layers(
     return chosen
 
 
-def _mlp(layer: DecoderLayer, config: ModelConfig, dtype: torch.dtype) -> GatedMlp:
-    """Return the MLP of a layer that has nothing beside attention which the kernels do not.  Raises NotInKernels."""
+def _mlp(layer: DecoderLayer, config: ModelConfig, dtype: torch.dtype) -> GatedMlp | None:
+    """Return the MLP of a layer that has nothing beside attention which the kernels do not; None for no MLP.
+
+    Raises:
+        NotInKernels: it has.
+    """
+    if dtype not in DTYPES:
+        raise NotInKernels("another dtype")
+    if layer.mlp is None and not isinstance(layer.attention, SelfAttention):
+        return None
     if not isinstance(layer.mlp, GatedMlp):
         raise NotInKernels("experts, or no gated MLP")
     if config.layer_shapes or config.layer_scalars or (config.scales.mlp, config.scales.gate) != (1.0, 1.0):
         raise NotInKernels("layers of other sizes each, or scaled layers")
     if config.norms.parallel:
         raise NotInKernels("attention and MLP side by side")
-    if config.activation not in ACTIVATIONS or dtype not in DTYPES:
-        raise NotInKernels("another activation or dtype")
+    if config.activation not in ACTIVATIONS:
+        raise NotInKernels("another activation")
     return layer.mlp
 
 

@@ -12,7 +12,14 @@ from runtime.devices.native.structures import LANES, Rows, State, Step
 from runtime.kv.states import StateBuffers
 from runtime.nn.layers.attention import first_visible
 from runtime.nn.layers.gated_delta import GatedDelta
-from runtime.nn.layers.native_recurrent import NativeRecurrence, describe_norm, native_convolution, native_delta
+from runtime.nn.layers.mamba2 import Mamba2
+from runtime.nn.layers.native_recurrent import (
+    NativeRecurrence,
+    describe_norm,
+    native_convolution,
+    native_delta,
+    native_state_space,
+)
 from runtime.nn.layers.query_key_norm import HeadNorm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.layers.short_conv import ShortConv
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.decoder_layer import DecoderLayer
+    from runtime.nn.matrices.linear import WeightMatrix
     from runtime.step.step import Segment
 
 
@@ -41,6 +49,7 @@ class NativeAttention:
 
     Attributes:
         input: matrices of queries, keys, values and gates.
+        rates: small matrices behind those: none.
         output: of what is attended to.
         fields: of `structures.Layer`.
         index: of the layer.
@@ -61,6 +70,7 @@ class NativeAttention:
         if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
             raise NotInKernels("heads of another size, or of which another part is rotated")
         self.input, self.output = attention.qkv.matrices, attention.output
+        self.rates: Sequence[WeightMatrix] = ()
         self.rope = attention.rope
         self.index, self._window = index, config.window[index]
         self.sees: object = (self._window, self.rope)
@@ -122,8 +132,10 @@ def native_mixer(layer: DecoderLayer, config: ModelConfig, index: int, buffers: 
             return native_convolution(conv, index, buffers)
         case GatedDelta() as delta, StateBuffers():
             return native_delta(delta, index, buffers)
+        case Mamba2() as mamba, StateBuffers():
+            return native_state_space(mamba, index, buffers)
         case _:
-            raise NotInKernels("latent attention, or recurrence of another kind")
+            raise NotInKernels("latent attention, two mixers, or none")
 
 
 def rows_of(batch: LayerRows) -> Array[Rows]:

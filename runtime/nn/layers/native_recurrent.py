@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runtime.kv.states import StateBuffers
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.gated_delta import GatedDelta
+    from runtime.nn.layers.mamba2 import Mamba2
     from runtime.nn.layers.norm import Norm
     from runtime.nn.layers.short_conv import ShortConv
     from runtime.nn.matrices.linear import Linear, WeightMatrix
@@ -35,11 +36,12 @@ class NativeRecurrence:
 
     Args:
         index: of the layer.
-        given: the matrices of what goes into it.
+        given: what makes of a row what goes into it.
         output: what becomes of what comes out.
         convolution: described.
         recurrence: likewise; None for a convolution between two gates.
         kept: what the descriptions refer to and nobody else keeps.
+        rates: small matrices, of what says how a state decays and is corrected.
     """
 
     rope: int | None = None
@@ -48,13 +50,15 @@ class NativeRecurrence:
     def __init__(
         self,
         index: int,
-        given: Sequence[WeightMatrix],
+        given: Linear,
         output: Linear,
         convolution: Convolution,
         recurrence: Recurrence | None,
         kept: object,
+        rates: Sequence[WeightMatrix] = (),
     ) -> None:
-        self.index, self.input, self.output, self._kept = index, given, output, kept
+        self.index, self.input, self.rates, self.output = index, given.matrices, rates, output
+        self._kept = kept
         self.fields: dict[str, Any] = {"convolution": convolution}
         if recurrence is not None:
             self.fields["recurrence"] = recurrence
@@ -79,7 +83,7 @@ class NativeRecurrence:
 def native_convolution(conv: ShortConv, index: int, buffers: StateBuffers) -> NativeRecurrence:
     """Describe a convolution between two gates."""
     described, kept = _convolution(conv.weight, conv.bias, buffers.part(index, 0))
-    return NativeRecurrence(index, conv.input.matrices, conv.output, described, None, kept)
+    return NativeRecurrence(index, conv.input, conv.output, described, None, kept)
 
 
 def native_delta(delta: GatedDelta, index: int, buffers: StateBuffers) -> NativeRecurrence:
@@ -88,7 +92,6 @@ def native_delta(delta: GatedDelta, index: int, buffers: StateBuffers) -> Native
     if own.key_dim % LANES or own.value_dim % LANES:
         raise NotInKernels("recurrent heads of another size")
     convolution, kept = _convolution(delta.conv, None, buffers.part(index, 0))
-    # What says how a state decays and is corrected: one matrix, in whole vectors, behind all others.
     rates = PlainMatrix(torch.cat([_in_vectors(delta.rate), _in_vectors(delta.beta)]), None)
     decay, bias = _in_vectors(delta.decay), _in_vectors(delta.rate_bias)
     recurrence = Recurrence(
@@ -105,8 +108,37 @@ def native_delta(delta: GatedDelta, index: int, buffers: StateBuffers) -> Native
         norm=describe_norm(delta.norm),
         states=_part(buffers.part(index, 1)),
     )
-    given = [*delta.input.matrices, rates]
-    return NativeRecurrence(index, given, delta.output, convolution, recurrence, (kept, decay, bias))
+    kept = kept, decay, bias, delta
+    return NativeRecurrence(index, delta.input, delta.output, convolution, recurrence, kept, [rates])
+
+
+def native_state_space(mamba: Mamba2, index: int, buffers: StateBuffers) -> NativeRecurrence:
+    """Describe a state space.
+
+    Raises:
+        NotInKernels: sizes are not in whole vectors, or it has no norm behind its gates, or factors.
+    """
+    own = mamba.config
+    if own.norm_before_gate or own.factors is not None:
+        raise NotInKernels("a norm before a gate, or factors")
+    if own.head_dim % LANES or own.size % LANES or own.heads % LANES:
+        raise NotInKernels("recurrent heads of another size, or number")
+    convolution, kept = _convolution(mamba.conv, mamba.conv_bias, buffers.part(index, 0))
+    recurrence = Recurrence(
+        rule=Rule.STATE_SPACE,
+        heads=own.heads,
+        groups=own.groups,
+        dim=own.head_dim,
+        size=own.size,
+        convolved=own.inner,
+        rates=own.inner + own.channels,
+        decay=mamba.decay.data_ptr(),
+        rate_bias=mamba.rate_bias.data_ptr(),
+        skip=mamba.skip.data_ptr(),
+        norm=describe_norm(mamba.norm),
+        states=_part(buffers.part(index, 1)),
+    )
+    return NativeRecurrence(index, mamba.input, mamba.output, convolution, recurrence, (kept, mamba))
 
 
 def describe_norm(norm: Norm) -> structures.Norm:

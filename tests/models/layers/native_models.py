@@ -142,6 +142,35 @@ QWEN3_5 = LLAMA | {  # the gated delta rule in every second layer, two heads to 
     "attention_bias": False,
     "rms_norm_eps": 1e-6,
 }
+GRANITE_HYBRID = GRANITE | {  # Mamba 2 in every second layer
+    "architectures": ["GraniteMoeHybridForCausalLM"],
+    "model_type": "granitemoehybrid",
+    "shared_intermediate_size": 448,
+    "num_local_experts": 0,
+    "num_experts_per_tok": 0,
+    "position_embedding_type": "nope",
+    "layer_types": ["mamba", "attention"],
+    "mamba_n_heads": 16,
+    "mamba_d_head": 32,
+    "mamba_n_groups": 2,
+    "mamba_d_state": 48,
+    "hidden_size": 256,
+}
+NEMOTRON: dict[str, Any] = {  # layers of one part each: Mamba 2, an MLP without gates, and attention
+    **{key: LLAMA[key] for key in ("vocab_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")},
+    "architectures": ["NemotronHForCausalLM"],
+    "model_type": "nemotron_h",
+    "hidden_size": 192,
+    "head_dim": 32,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 512,
+    "layers_block_type": ["linear_attention", "mlp", "full_attention"],
+    "mamba_num_heads": 16,
+    "mamba_head_dim": 16,
+    "n_groups": 4,
+    "ssm_state_size": 32,
+    "eos_token_id": 0,
+}
 FEW = (1, 2, 3, 4, 5, 7, 8, 9, MOST_ROWS - 1, MOST_ROWS)  # rows, of all remainders of what is computed at a time
 CONTEXT, SLOTS = 256, MOST_ROWS
 SLACK = MOST_ROWS  # positions of a ring beyond its window, and so the most rows of a step

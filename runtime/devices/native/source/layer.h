@@ -143,6 +143,7 @@ void run(Context& context, const Layer& layer, const Step& step) {
     else
         recur<T>(context, layer, step, context.projected.data(), projected, context.mixed.data());
     add_product(context.mixed.data(), layer.output, layer.after_attention);
+    if (!layer.inner) return;
 
     norm_rows(layer.before_mlp);
     float* activated = context.activated.data();

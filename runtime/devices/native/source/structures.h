@@ -79,7 +79,7 @@ struct Convolution {
 };
 
 // What follows the convolution: a gate alone, or a rule by which a matrix of each head changes with each row.
-enum Rule : int32_t { GATE, GATED_DELTA };
+enum Rule : int32_t { GATE, GATED_DELTA, STATE_SPACE };
 
 // See `recurrence.h`.
 struct Recurrence {
@@ -88,13 +88,15 @@ struct Recurrence {
     int32_t dim, size;      // numbers of a head, and of a group
     int32_t convolved, gate, rates;  // where these begin in what `Layer::input` gives of a row
     const float *decay, *rate_bias;  // `[heads]`, in whole vectors
-    float share;  // the most that is corrected
-    Norm norm;
+    const float* skip;               // `[heads]`, of what goes past a state space
+    float share;                     // the most that is corrected by a gated delta rule
+    Norm norm;                       // of a head's numbers; of a group's in a state space
     Part states;  // float32, a matrix of each head
 };
 
 struct Layer {
-    int32_t hidden, heads, kv_heads, dim, inner, is_bfloat16;
+    int32_t hidden, heads, kv_heads, dim, is_bfloat16;
+    int32_t inner;    // numbers of the MLP; 0 for none
     int32_t window;   // how many positions a row sees, itself included; 0 for all before it
     int32_t is_gelu;  // the activation, with the approximation that uses tanh; else it is SiLU
     int32_t rotary;   // how many numbers of a head are rotated, its first ones
@@ -185,7 +187,7 @@ struct Context {
     bool has_tiles = false;  // whether the target of the call multiplies them
     std::vector<float> normed, projected, scores, mixed, activated;  // rounded as the model's rows are
     std::vector<float> product;                                   // likewise, before its norm
-    std::vector<float> convolved;                                 // likewise
+    std::vector<float> convolved, rates;                          // likewise, and numbers of heads
     std::vector<float> inputs, sums;                              // of a product
     std::vector<Bfloat16> narrow;                                 // likewise
     std::vector<int16_t> whole;                                   // likewise, and their scales

@@ -15,6 +15,7 @@ from runtime.step.step import Segment
 from tests.models.layers.native_models import (
     CPU,
     GEMMA3,
+    GRANITE_HYBRID,
     LFM2,
     LLAMA,
     MINISTRAL3,
@@ -45,6 +46,7 @@ MODELS: dict[str, tuple[dict[str, Any], list[int]]] = {
         QWEN3_5 | SIX | {"layer_types": ["linear_attention", "linear_attention", "full_attention"] * 2},
         [6],
     ),
+    "Mamba 2 in some": (GRANITE_HYBRID | SIX | {"layer_types": ["mamba", "mamba", "attention"] * 2}, [6]),
     "no rotation in some": (SMOLLM3 | SIX | {"no_rope_layers": [1, 1, 0] * 2}, [2, 1, 2, 1]),
 }
 PROMPTS = {0: 20, 1: 7, 2: 30}

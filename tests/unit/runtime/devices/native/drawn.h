@@ -137,7 +137,7 @@ Left<T> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, i
     const Norm none{nullptr, 0.0f}, norm_after{extras ? after.data() : nullptr, 0.01f};
     const Norm before_attention{first_norm.data(), 0.01f}, before_mlp{second_norm.data(), 0.01f};
     const auto taps = numbers<float>(static_cast<size_t>(width) * channels), bias = numbers<float>(channels);
-    auto decay = numbers<float>(whole), rate_bias = numbers<float>(whole);
+    auto decay = numbers<float>(whole), rate_bias = numbers<float>(whole), skip = numbers<float>(heads);
     for (float& one : decay) one = -std::fabs(one);
     // Of a sequence, keys and values; or what is kept before its rows, behind its first, and behind its last.
     const size_t one = static_cast<size_t>(kv_heads) * length * dim, state = width ? static_cast<size_t>(width - 1) * channels : 0;
@@ -149,9 +149,11 @@ Left<T> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, i
     };
     const auto layer_of = [&](size_t i) {
         const Convolution convolution{taps.data(), extras ? bias.data() : nullptr, width, width ? channels : 0, in_bytes(left.kept, i, state)};
-        const Recurrence recurrence{rule, heads, kv_heads, dim, size, 0, channels, channels + numbers_of_heads, decay.data(),
-                                    rate_bias.data(), extras ? 2.0f : 1.0f, Norm{head_norm.data(), 0.01f}, in_bytes(left.matrices, i, matrix)};
-        return Layer{hidden, heads, kv_heads, dim, inner, sizeof(T) == sizeof(Bfloat16), extras ? 9 : 0, extras, rotary,
+        const int before = rule == STATE_SPACE ? numbers_of_heads : 0;  // what is convolved, or behind it
+        const Recurrence recurrence{rule, heads, kv_heads, dim, size, before, before ? 0 : channels, channels + numbers_of_heads,
+                                    decay.data(), rate_bias.data(), skip.data(), extras ? 2.0f : 1.0f, Norm{head_norm.data(), 0.01f},
+                                    in_bytes(left.matrices, i, matrix)};
+        return Layer{hidden, heads, kv_heads, dim, sizeof(T) == sizeof(Bfloat16), inner, extras ? 9 : 0, extras, rotary,
                      extras && kv_heads > 1, is_gated, before_attention, norm_after, before_mlp, norm_after,
                      extras ? Norm{head_norm.data(), 0.01f} : none, 0.1f, 1.0f, convolution, recurrence,
                      input.own, output.own, gate_up.own, down.own};
@@ -242,10 +244,11 @@ constexpr Kind KINDS[] = {FOUR_BITS,         ROWS_OF_FLOAT32,    ROWS_OF_BFLOAT1
                           PANELS_OF_FLOAT32, PANELS_OF_BFLOAT16, SPREAD_BYTES,     NIBBLES,         NIBBLES_WITHOUT_ZEROS,
                           SIX_BITS,          NARROW_PANELS_OF_BFLOAT16};
 constexpr Shape SHAPES[] = {{64, 2, 1, 32, 64, 32, false}, {128, 6, 2, 64, 192, 64, true}, {192, 3, 3, 64, 128, 16, false},
-                            {64, 2, 1, 32, 64, 32, false, 3}, {64, 4, 2, 80, 64, 32, false, 3, GATED_DELTA, 32}};
+                            {64, 2, 1, 32, 64, 32, false, 3}, {64, 4, 2, 80, 64, 32, false, 3, GATED_DELTA, 32},
+                            {64, 16, 2, 32, 64, 32, false, 4, STATE_SPACE, 48}};
 // In no larger pieces than rows are, and than those of int8.
 constexpr Shape ODD{80, 5, 1, 32, 48, 16, true}, ODD_INT8{96, 5, 1, 32, 160, 16, true}, ODD_CONVOLUTION{80, 5, 1, 16, 48, 16, true, 4};
-constexpr Shape ODD_DELTA{80, 20, 10, 16, 48, 16, true, 4, GATED_DELTA, 48};
+constexpr Shape ODD_DELTA{80, 20, 10, 16, 48, 16, true, 4, GATED_DELTA, 48}, ODD_SPACE{80, 16, 1, 16, 48, 16, true, 3, STATE_SPACE, 16};
 
 // The shapes of layers whose matrices are of a kind.
 inline std::vector<Shape> shapes_for(Kind kind) {
@@ -254,7 +257,7 @@ inline std::vector<Shape> shapes_for(Kind kind) {
         if (kind == FOUR_BITS || (shape.extras && (!is_of_codes(kind) || kind == SIX_BITS || shape.group % 32 == 0)))
             found.push_back(shape);
     if (kind == ROWS_OF_FLOAT32 || kind == ROWS_OF_BFLOAT16 || kind == ROWS_OF_FLOAT16) found.push_back(ODD);
-    if (kind == ROWS_OF_FLOAT32) found.insert(found.end(), {ODD_CONVOLUTION, ODD_DELTA});
+    if (kind == ROWS_OF_FLOAT32) found.insert(found.end(), {ODD_CONVOLUTION, ODD_DELTA, ODD_SPACE});
     if (kind == ROWS_OF_INT8) found.push_back(ODD_INT8);
     return found;
 }

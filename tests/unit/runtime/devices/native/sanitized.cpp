@@ -19,7 +19,7 @@ using namespace cede::drawn;
 
 template <class T>
 bool are_same(const std::vector<T>& x, const std::vector<T>& y) {
-    return std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
+    return x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(T)) == 0;
 }
 
 template <class T>

@@ -19,6 +19,7 @@ from tests.models.layers.native_models import (
     CONTEXT,
     CPU,
     GEMMA3,
+    GRANITE_HYBRID,
     LFM2,
     LLAMA,
     QWEN2,
@@ -45,6 +46,7 @@ MODELS: dict[str, tuple[dict[str, Any], Quantization, torch.dtype, int]] = {
     "rings": (GEMMA3, Quantization.INT8, torch.bfloat16, SLACK),
     "float32": (QWEN3, Quantization.NONE, torch.float32, CONTEXT),
     "convolutions": (LFM2, Quantization.INT8, torch.bfloat16, CONTEXT),
+    "Mamba 2": (GRANITE_HYBRID, Quantization.NONE, torch.bfloat16, CONTEXT),
     "the gated delta rule": (QWEN3_5, Quantization.INT8, torch.bfloat16, CONTEXT),
 }
 LENGTHS = (100, 77, 130, 33, 1)  # of the sequences; of most, more rows than the kernels take at once

@@ -21,10 +21,12 @@ from tests.models.layers.native_models import (
     FEW,
     GEMMA3,
     GRANITE,
+    GRANITE_HYBRID,
     HUNYUAN,
     LFM2,
     LLAMA,
     MINISTRAL3,
+    NEMOTRON,
     PHI3,
     QWEN2,
     QWEN3,
@@ -104,8 +106,9 @@ MODELS = {
     "wide": WIDE,
     "lfm2": LFM2,
     "qwen3.5": QWEN3_5,
+    "granite hybrid": GRANITE_HYBRID,
 }
-RECURRENT = (LFM2, QWEN3_5)
+RECURRENT = (LFM2, QWEN3_5, GRANITE_HYBRID)
 FORMATS: dict[str, MatrixFormat] = {
     "rows": PlainMatrix,
     "rows of bfloat16": lambda weight, bias: Widened(weight.bfloat16(), bias),
@@ -190,7 +193,7 @@ def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kin
 
 
 @kinds
-@pytest.mark.parametrize("name", ["wide", "gemma3", "lfm2", "qwen3.5"])
+@pytest.mark.parametrize("name", ["wide", "gemma3", "lfm2", "qwen3.5", "granite hybrid"])
 def test_a_row_does_not_depend_on_its_neighbours(target: Kernels, name: str, kind: str, dtype: torch.dtype) -> None:
     """Not by a bit, whatever their number: sums are added up in one order."""
     _, native = models(kind, MODELS[name], dtype, target)
@@ -224,6 +227,19 @@ def test_a_state_is_left_behind_each_draft(target: Kernels, monkeypatch: pytest.
                 run(native, [segments[0].piece(part, part + 1)])
             run(native, segments[1:])
             assert all(map(torch.equal, states_left(native, segments), together))
+
+
+def test_a_layer_may_lack_an_mlp(target: Kernels) -> None:
+    plain, native = both(NEMOTRON, FLOAT32, target, WeightFormats(PlainMatrix, PlainMatrix))
+    assert native.native_layers == 1
+    torch.manual_seed(5)
+    lengths: dict[int, int] = {}
+    with torch.inference_mode():
+        for step in ({0: 3, 1: 20}, {0: 1}, {0: 1, 1: 1}):
+            segments = segments_of(step, lengths)
+            assert difference(run(native, segments).hidden, run(plain, segments).hidden) < TOLERANCE[FLOAT32]
+            for mine, theirs in zip(states_left(native, segments), states_left(plain, segments), strict=True):
+                assert difference(mine, theirs) < TOLERANCE[FLOAT32]
 
 
 def test_a_layer_may_have_matrices_of_several_kinds(kernels: Kernels) -> None:

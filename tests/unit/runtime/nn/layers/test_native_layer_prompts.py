@@ -14,7 +14,18 @@ from runtime.nn.matrices.byte_products import ByteInt8
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.step.step import Segment
 from tests.models.layers import native_models
-from tests.models.layers.native_models import CONTEXT, GEMMA3, LFM2, LLAMA, QWEN3, both, difference, run
+from tests.models.layers.native_models import (
+    CONTEXT,
+    GEMMA3,
+    GRANITE_HYBRID,
+    LFM2,
+    LLAMA,
+    QWEN3,
+    QWEN3_5,
+    both,
+    difference,
+    run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,13 +100,16 @@ def test_a_layer_with_a_window_attends_to_no_more_than_that(kernels: Kernels, mo
     assert rows_of_pytorch(monkeypatch, native, [segments((start, 40)) for start in (0, 40, 80)]) == [40, 40]
 
 
-def test_a_convolution_attends_to_nothing(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("settings", [LFM2, QWEN3_5, GRANITE_HYBRID], ids=["lfm2", "qwen3.5", "granite"])
+def test_what_recurs_attends_to_nothing(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+) -> None:
     """So its rows are the kernels', likewise."""
-    _, native = models(kernels, LFM2, torch.bfloat16)
+    _, native = models(kernels, settings, torch.bfloat16)
     assert rows_of_pytorch(monkeypatch, native, [segments((start, 40)) for start in (0, 40, 80)]) == [40, 40]
 
 
-@pytest.mark.parametrize("settings", [LLAMA, QWEN3, LFM2], ids=["llama", "qwen3", "lfm2"])
+@pytest.mark.parametrize("settings", [LLAMA, QWEN3, LFM2, QWEN3_5], ids=["llama", "qwen3", "lfm2", "qwen3.5"])
 def test_in_float32_a_row_does_not_depend_on_its_neighbours(kernels: Kernels, settings: dict[str, object]) -> None:
     """Not by a bit, in whatever steps it is computed: also where that was not asked for."""
     _, native = models(kernels, settings, torch.float32)
