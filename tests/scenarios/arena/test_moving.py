@@ -5,6 +5,7 @@ What is read or written of it is watched by I22 of `tests.sim.invariants` at eac
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -25,6 +26,12 @@ def has_room(sim: KVSimulation, request_id: str) -> bool:
     """Return whether a request has a slot, and a place in the arena."""
     slot = slot_of(sim, request_id)
     return slot is not None and slot.capacity > 0
+
+
+def has_read(sim: KVSimulation, request_id: str) -> bool:
+    """Return whether a request has a slot, and tokens in it."""
+    slot = slot_of(sim, request_id)
+    return slot is not None and slot.tokens > 0
 
 
 def is_on_its_way(sim: KVSimulation, slot: int) -> bool:
@@ -60,7 +67,7 @@ async def test_its_prefix_is_not_copied() -> None:
             await until(lambda: bool(first.events))
             shares = sim.expect(ask("shares", [*text(300, 2), 1], max_tokens=4))
             clients.start_soon(sim.client, shares.asked)
-            await until(lambda: (slot := slot_of(sim, "shares")) is not None and slot.tokens > 0)
+            await until(partial(has_read, sim, "shares"))
             clients.start_soon(sim.client, ask("wide", text(280, 3), max_tokens=4))
             source = slot_of(sim, "first")
             assert source is not None
@@ -119,6 +126,6 @@ async def test_it_is_moved_at_once_where_no_step_can_run_before() -> None:
             for name, priority, length, tokens in lesser:
                 asked = ask(name, text(length, priority), max_tokens=tokens, priority=priority)
                 clients.start_soon(sim.client, asked)
-                await until(lambda asked=asked: (slot := slot_of(sim, asked.id)) is not None and slot.tokens > 0)
+                await until(partial(has_read, sim, name))
             await sim.client(ask("important", text(300, 1), max_tokens=60))
             assert sim.manager.statistics().parks == 3
