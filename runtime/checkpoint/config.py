@@ -26,7 +26,7 @@ from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
     from runtime.checkpoint.experts_config import Experts
-    from runtime.checkpoint.families.activations import Activation
+    from runtime.checkpoint.families.activations import Activation, OutputGate
     from runtime.checkpoint.families.family import Family
     from runtime.checkpoint.families.norms import Norms, QkNorm
     from runtime.checkpoint.families.scales import Scales
@@ -64,7 +64,7 @@ class ModelConfig:
         qk_norm_rotated: whether that is done after they were rotated, and not before.
         qkv_bias: whether these projections have a bias; likewise `output_bias` and `mlp_bias`.
         output_bias: that of the attention's output.
-        output_gate: whether each query head has a gate, by which what it attends to is multiplied.
+        output_gate: by which what each query head attends to is multiplied; None for none.
         mlp_bias: that of the MLP's three projections.
         sinks: whether each query head has a score for attending to nothing.
         tied_embeddings: whether the head is the embedding.
@@ -72,8 +72,8 @@ class ModelConfig:
         bos_token_id: the token that begins a text, if there is one.
         dtype: the checkpoint's, by torch's name; None where the file does not say.
         latent: of latent attention; None where keys and values are stored themselves.
-        layer_shapes: sizes of each layer, in the place of `num_kv_heads`, `head_dim` and `intermediate_size`; none
-            where all are alike.
+        layer_shapes: sizes of each layer, in the place of `num_heads`, `num_kv_heads`, `head_dim` and
+            `intermediate_size`; none where all are alike.
         layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
         layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
         layer_input_vocab: rows of the embedding that these come from.
@@ -100,7 +100,7 @@ class ModelConfig:
     qk_norm: QkNorm | None
     qkv_bias: bool
     output_bias: bool
-    output_gate: bool
+    output_gate: OutputGate | None
     mlp_bias: bool
     sinks: bool
     tied_embeddings: bool
@@ -119,11 +119,12 @@ class ModelConfig:
         """Return the sizes of one layer."""
         if self.layer_shapes:
             return self.layer_shapes[layer]
-        return LayerShape(self.num_kv_heads, self.head_dim, self.intermediate_size)
+        return LayerShape(self.num_heads, self.num_kv_heads, self.head_dim, self.intermediate_size)
 
     def group(self, layer: int) -> int:
         """Return how many query heads of a layer share a KV head."""
-        return self.num_heads // self.shape(layer).num_kv_heads
+        shape = self.shape(layer)
+        return shape.num_heads // shape.num_kv_heads
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -219,7 +220,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     latent = parse_latent(settings, ropes) if family.latent else None
     input_size, input_vocab = family.layer_inputs(settings)
     head_dim = shape.head_dim if latent is None else latent.query_dim
-    if num_heads * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
+    if max([num_heads, *(own.num_heads for own in shapes)]) * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
         raise invalid("num_attention_heads", num_heads, f"makes heads of {widest} too wide for any model")
     return ModelConfig(
         architecture=architecture,
@@ -242,7 +243,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         qk_norm=family.qk_norm if boolean(settings, family.qk_norm_if) else None,
         qkv_bias=boolean(settings, family.qkv_bias),
         output_bias=boolean(settings, family.output_bias),
-        output_gate=family.output_gate,
+        output_gate=family.output_gate(settings),
         mlp_bias=boolean(settings, family.mlp_bias),
         sinks=family.sinks,
         tied_embeddings=boolean(settings, "tie_word_embeddings"),

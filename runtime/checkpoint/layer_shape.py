@@ -10,6 +10,7 @@ class LayerShape:
     """Sizes of a layer's attention and MLP.
 
     Attributes:
+        num_heads: query heads.
         num_kv_heads: key and value heads; divides the query heads.
         head_dim: numbers of a head; even.
         intermediate_size: the MLP's inner width; 0 where the layer has none.
@@ -18,6 +19,7 @@ class LayerShape:
             is lent KV, itself.
     """
 
+    num_heads: int
     num_kv_heads: int
     head_dim: int
     intermediate_size: int

@@ -117,8 +117,8 @@ def footprint(
     """
     shapes = weight_shapes(config)
     sizes = [config.shape(layer) for layer in range(config.num_layers)]
-    queries = (1 + config.output_gate) * config.num_heads
-    heads = max((queries + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
+    gated = 1 if config.output_gate is None else 2
+    heads = max((gated * size.num_heads + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
     inputs = config.num_layers * config.layer_input_size  # numbers that the layers are given of a token
     widths = heads + _mlp_width(config) + 4 * config.hidden_size + 3 * inputs
     convolved = max((layer.channels for layer in config.recurrent if layer is not None), default=0)

@@ -155,6 +155,28 @@ def minimax_experts(settings: Settings, num_layers: int) -> Experts:
     return (ExpertsConfig(count, per_row, integer(settings, "intermediate_size"), "sigmoid"),) * num_layers
 
 
+def laguna_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Laguna: sigmoids with a correction, in all layers but the first where no list says otherwise."""
+    sparse = _sparse_layers({**settings, "first_k_dense_replace": 1}, num_layers)
+    _refuse_others(
+        settings,
+        norm_topk_prob=True,
+        decoder_sparse_step=1,
+        mlp_only_layers=[layer for layer, has_experts in enumerate(sparse) if not has_experts],
+        moe_router_logit_softcapping=0.0,
+        moe_apply_router_weight_on_input=False,
+        swa_attention_sink_enabled=False,
+    )
+    experts = ExpertsConfig(
+        *_counts(settings),
+        integer(settings, "moe_intermediate_size"),
+        "sigmoid",
+        scaling=number(settings, "moe_routed_scaling_factor"),
+        shared_size=integer(settings, "shared_expert_intermediate_size"),
+    )
+    return tuple(experts if has_experts else None for has_experts in sparse)
+
+
 def hunyuan_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of Hunyuan: those of Mixtral, and beside the experts an MLP as wide as each of them for all rows.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runtime.checkpoint.families.activations import no_gate
 from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
 from runtime.checkpoint.families.layer_shapes import all_alike, no_layer_inputs
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runtime.checkpoint.experts_config import Experts
-    from runtime.checkpoint.families.activations import Activation
+    from runtime.checkpoint.families.activations import Activation, OutputGate
     from runtime.checkpoint.families.layout import Rule
     from runtime.checkpoint.families.norms import QkNorm
     from runtime.checkpoint.families.scales import Scales
@@ -37,7 +38,7 @@ class Family:
         model_type: the name of the family's configuration class in transformers.
         qkv_bias: of the projections to queries, keys and values.
         output_bias: of the attention's output.
-        output_gate: queries come with a gate of what attention gives.
+        output_gate: tells the gate of what attention gives, from the settings.
         mlp_bias: of the MLP's projections.
         norms: which there are, and where.
         qk_norm: how query and key heads are normalised; None where they are not.
@@ -78,7 +79,7 @@ class Family:
     model_type: str
     qkv_bias: bool | str = False
     output_bias: bool | str = False
-    output_gate: bool = False
+    output_gate: Callable[[Settings], OutputGate | None] = no_gate
     mlp_bias: bool | str = False
     norms: Norms = LLAMA
     qk_norm: QkNorm | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime.checkpoint.families.activations import sigmoid_gate
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
 from runtime.checkpoint.families.experts import (
     granite_hybrid_experts,
@@ -94,7 +95,7 @@ _QWEN3_NEXT = Family(
     "qwen3_next",
     qkv_bias="attention_bias",
     output_bias="attention_bias",
-    output_gate=True,
+    output_gate=sigmoid_gate,
     norms=GEMMA,
     qk_norm="shared",
     layer_types=linear_at_intervals,

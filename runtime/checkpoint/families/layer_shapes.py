@@ -25,7 +25,7 @@ def read_shape(settings: Settings) -> LayerShape:
     """
     num_heads = integer(settings, "num_attention_heads")
     inner = integer(settings, "intermediate_size")
-    return LayerShape(_num_kv_heads(settings, num_heads), _head_dim(settings, num_heads), inner)
+    return LayerShape(num_heads, _num_kv_heads(settings, num_heads), _head_dim(settings, num_heads), inner)
 
 
 def _num_kv_heads(settings: Settings, num_heads: int) -> int:
@@ -90,6 +90,16 @@ def mlps_alone(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
     shape = read_shape(settings)
     without = replace(shape, intermediate_size=0)
     return tuple(shape if kind in (MLP, EXPERTS) else without for kind in types)
+
+
+def heads_by_list(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
+    """Read how many query heads each layer has, where they are not as many in all, as in Laguna."""
+    counts = settings["num_attention_heads_per_layer"]
+    if counts in (None, [settings["num_attention_heads"]] * len(types)):
+        return ()
+    if not isinstance(counts, list) or len(counts) != len(types):
+        raise invalid("num_attention_heads_per_layer", counts, f"is not a number for each of {len(types)} layers")
+    return tuple(read_shape({**settings, "num_attention_heads": count}) for count in counts)
 
 
 def no_layer_inputs(settings: Settings) -> tuple[int, int]:

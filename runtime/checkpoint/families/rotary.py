@@ -62,6 +62,7 @@ def _parameters(family: Family, settings: Settings, layer_type: str) -> Settings
         given = given.get(layer_type) or {}
         if not isinstance(given, Mapping):
             raise invalid("rope_parameters", given, f"is not an object for {layer_type}")
+        given = {"partial_rotary_factor": 1.0, **given}  # keys beside these sets are about none of them
     elif layer_type != FULL:
         given = {}
     theta = "rope_theta" if layer_type == FULL else family.local_theta

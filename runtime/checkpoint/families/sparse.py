@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runtime.checkpoint.families.activations import laguna_gate
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
 from runtime.checkpoint.families.experts import (
     deepseek3_experts,
     ernie_experts,
     granite_experts,
     hunyuan_experts,
+    laguna_experts,
     minimax_experts,
 )
 from runtime.checkpoint.families.family import Family
-from runtime.checkpoint.families.layout import deinterleave, ernie_router, split_shared_mlp
+from runtime.checkpoint.families.layer_shapes import heads_by_list
+from runtime.checkpoint.families.layout import deinterleave, ernie_router, renamed, split_shared_mlp
 
 _ERNIE = DENSE_FAMILIES["Ernie4_5ForCausalLM"]
 _HUNYUAN = DENSE_FAMILIES["HunYuanDenseV1ForCausalLM"]
@@ -121,6 +124,35 @@ SPARSE_FAMILIES: dict[str, Family] = {
             "moe_layer_start_index": 1,
             "moe_layer_end_index": -1,
             "moe_layer_interval": 1,
+        },
+    ),
+    "LagunaForCausalLM": Family(
+        "laguna",
+        output_gate=laguna_gate,
+        qk_norm="shared",
+        reads_layer_types=True,
+        layer_shapes=heads_by_list,
+        local_theta="rope_theta",
+        partial_rotary=True,
+        experts=laguna_experts,
+        layout=(renamed({"self_attn.g_proj": "self_attn.gate_proj"}),),
+        defaults={
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+            "num_attention_heads_per_layer": None,
+            "gating": True,
+            "use_sliding_window": True,
+            "sliding_window": 512,
+            "rope_theta": None,  # only the sets of each type have one
+            "rope_parameters": {
+                "full_attention": {"rope_theta": 500_000.0, "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_theta": 10_000.0},
+            },
+            "default_num_experts": 256,
+            "num_experts_per_tok": 8,
+            "moe_intermediate_size": 512,
+            "shared_expert_intermediate_size": 512,
+            "moe_routed_scaling_factor": 1.0,
         },
     ),
     "HunYuanMoEV1ForCausalLM": replace(

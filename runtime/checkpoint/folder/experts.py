@@ -39,6 +39,7 @@ _ROUTERS = {
     "expert_bias": "gate.e_score_correction_bias",  # LFM2
     "gate.wg.weight": "gate.weight",  # Hunyuan
     "e_score_correction_bias": "gate.e_score_correction_bias",  # MiniMax
+    "experts.e_score_correction_bias": "gate.e_score_correction_bias",  # Laguna
 }
 _SHARED = re.compile(r"^shared_(?:expert|mlp)\.")  # Qwen and Hunyuan
 _MIXTRAL = re.compile(r"experts\.(\d+)\.w([123])\.weight")

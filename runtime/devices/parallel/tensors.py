@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # Outputs by head, or of an MLP's inner width.
 _ROWS = re.compile(
-    r"\.self_attn\.(?:(?:[qkv]|q_b|kv_b)_proj\.(?:weight|bias)|sinks)$"
+    r"\.self_attn\.(?:(?:[qkv]|q_b|kv_b|gate)_proj\.(?:weight|bias)|sinks)$"
     r"|\.mlp\.(?:.+\.)?(?:gate|up)_proj\.(?:weight|bias)$"
 )
 # Weights of heads, where not all heads share one.

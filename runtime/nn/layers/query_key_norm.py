@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.checkpoint.layer_shape import LayerShape
     from runtime.nn.layers.batch import Whole
     from runtime.nn.layers.norm import Norm
     from runtime.nn.source import WeightSource
@@ -25,17 +26,19 @@ class HeadNorm:
         query: weight `[head_dim]` that all query heads share, or `[heads, head_dim]`.
         key: likewise, of the key heads; None in a layer that has none.
         config: the model's.
-        kv_heads: of the layer.
+        shape: of the layer.
         values: whether value heads are normalised, too, without a weight.
     """
 
     def __init__(
-        self, query: Tensor, key: Tensor | None, config: ModelConfig, kv_heads: int, *, values: bool = False
+        self, query: Tensor, key: Tensor | None, config: ModelConfig, shape: LayerShape, *, values: bool = False
     ) -> None:
         self.weights = (query,) if key is None else (query, key)
-        expanded = [query.expand(config.num_heads, -1), *(() if key is None else (key.expand(kv_heads, -1),))]
+        expanded = [query.expand(shape.num_heads, -1)]
+        if key is not None:
+            expanded.append(key.expand(shape.num_kv_heads, -1))
         if values and key is not None:
-            expanded.append(torch.ones_like(key).expand(kv_heads, -1))
+            expanded.append(torch.ones_like(key).expand(shape.num_kv_heads, -1))
         # Weights that are only planned are not joined: PyTorch would import its compiler for it, in seconds.
         joint = expanded[0] if query.is_meta else torch.cat(expanded)
         self.joint: Norm = make_norm(joint, config)  # of all heads, each with its weight
@@ -92,7 +95,7 @@ class JointNorm:
 def read_query_key_norm(source: WeightSource, config: ModelConfig, layer: int) -> HeadNorm | JointNorm | None:
     """Return the norm of a layer's query and key heads; None where the family has none."""
     shape = config.shape(layer)
-    heads, kv_heads, dim = config.num_heads, shape.num_kv_heads, shape.head_dim
+    heads, kv_heads, dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     match config.qk_norm:
         case None:
@@ -108,4 +111,4 @@ def read_query_key_norm(source: WeightSource, config: ModelConfig, layer: int) -
     if config.qk_norm == "joint":
         assert key is not None, "in these families every layer has keys"
         return JointNorm(query, key, config)
-    return HeadNorm(query, key, config, kv_heads, values=config.qk_norm == "with_values")
+    return HeadNorm(query, key, config, shape, values=config.qk_norm == "with_values")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 
 from runtime.devices.single_rows.rows import Scoring
 from runtime.nn.layers.attention import attend, first_visible
@@ -14,6 +15,8 @@ from runtime.nn.layers.tiles import choose_tile_kernel
 from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
@@ -21,6 +24,13 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.source import WeightSource
+
+
+# Of a gate's numbers, whatever their shape.
+_GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": torch.sigmoid,
+    "softplus": lambda gate: F.softplus(gate.float()).to(gate.dtype),
+}
 
 
 class SelfAttention:
@@ -37,7 +47,7 @@ class SelfAttention:
 
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
         shape = config.shape(index)
-        self._heads, self._kv_heads, self.dim = config.num_heads, shape.num_kv_heads, shape.head_dim
+        self._heads, self._kv_heads, self.dim = shape.num_heads, shape.num_kv_heads, shape.head_dim
         self._values_are_keys = shape.values_are_keys
         self._own = self._kv_heads if shape.kv_layer is None else 0  # key heads that it computes, and as many of values
         self._norms_values = config.qk_norm == "with_values" and self._own > 0
@@ -48,9 +58,10 @@ class SelfAttention:
         self.rope = None if rope is None else config.distinct_ropes.index(rope)
         query, key_value = self._heads * self.dim, self._own * self.dim
         parts = {"q_proj": query, "k_proj": key_value, "v_proj": 0 if self._values_are_keys else key_value}
-        parts["gate_proj"] = query if config.output_gate else 0
+        self._gate, self._gate_start = config.output_gate, sum(parts.values())
+        if self._gate is not None:
+            parts["gate_proj"] = self._heads if self._gate.by_head else query
         parts = {name: outputs for name, outputs in parts.items() if outputs}
-        self._is_gated = config.output_gate
         self.qkv = source.linear(parts, config.hidden_size, bias=config.qkv_bias)
         self.query_key_norm = read_query_key_norm(source, config, index)
         self._norm_rotated = config.qk_norm_rotated
@@ -69,11 +80,12 @@ class SelfAttention:
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Attend from all rows, `[rows, hidden]` to the same, and write their keys and values."""
         own, dim = self._own, self.dim
-        qkv = self._project(x, batch)
+        projected = self.qkv(x)
+        qkv = self._read_heads(projected[:, : self._gate_start], batch)
         query, keys_values = qkv.narrow(1, 0, self._heads), qkv.narrow(1, self._heads, 2 * own)
         if batch.single is not None:
             given = keys_values.view(len(x), 2, own, dim)
-            return self._leave(self._attend_singly(query, given, batch.single, kv), qkv)
+            return self._leave(self._attend_singly(query, given, batch.single, kv), projected)
         # [2, kv_heads, rows, dim]
         keys_values = keys_values.view(len(x), 2, own, dim).permute(1, 2, 0, 3)
         counts = [len(rows) for rows in batch.ranges]
@@ -86,12 +98,14 @@ class SelfAttention:
             first = first_visible(segment, self._window)
             keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
             attended.append(attend(asking, keys, values, mask, self._tile_kernel))
-        return self._leave(torch.cat(attended) if len(attended) > 1 else attended[0], qkv)
+        return self._leave(torch.cat(attended) if len(attended) > 1 else attended[0], projected)
 
-    def _leave(self, attended: Tensor, qkv: Tensor) -> Tensor:
+    def _leave(self, attended: Tensor, projected: Tensor) -> Tensor:
         """Return what becomes of `[rows, heads * head_dim]`: a product, of what the gates let through."""
-        if self._is_gated:
-            attended = attended * qkv[:, -self._heads :].flatten(1).sigmoid()
+        if self._gate is not None:
+            heads = len(attended), self._heads, -1
+            opened = _GATES[self._gate.activation](projected[:, self._gate_start :])
+            attended = (attended.view(heads) * opened.view(heads)).flatten(1)
         return self.output(attended)
 
     def _attend_singly(self, query: Tensor, keys_values: Tensor, rows: SingleRows, kv: KVCache) -> Tensor:
@@ -101,9 +115,9 @@ class SelfAttention:
             rows.kernels.write(keys_values, layer, ring, rows.table)
         return rows.kernels.attend(query, self._kv_heads, layer, ring, rows.table, self._scoring)
 
-    def _project(self, x: Tensor, batch: LayerRows) -> Tensor:
+    def _read_heads(self, projected: Tensor, batch: LayerRows) -> Tensor:
         """Return the heads of queries, keys and values, `[rows, all of these, head_dim]`, normalised and rotated."""
-        qkv = self.qkv(x).view(len(x), -1, self.dim)
+        qkv = projected.view(len(projected), -1, self.dim)
         if self._values_are_keys and self._own:
             qkv = torch.cat((qkv, qkv.narrow(1, self._heads, self._own)), dim=1)
         norm = self.query_key_norm

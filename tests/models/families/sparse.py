@@ -16,6 +16,8 @@ from transformers import (
     GraniteMoeSharedForCausalLM,
     HunYuanMoEV1Config,
     HunYuanMoEV1ForCausalLM,
+    LagunaConfig,
+    LagunaForCausalLM,
     MiniMaxM2Config,
     MiniMaxM2ForCausalLM,
 )
@@ -82,6 +84,18 @@ _hunyuan_moe = partial(
     head_dim=16,
     num_experts=6,
 )
+_laguna = partial(
+    write_checkpoint,
+    model_class=LagunaForCausalLM,
+    config_class=LagunaConfig,
+    head_dim=24,
+    sliding_window=16,
+    num_experts=6,
+    num_experts_per_tok=2,
+    moe_intermediate_size=32,
+    shared_expert_intermediate_size=40,
+    moe_routed_scaling_factor=1.5,
+)
 
 SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "glm4-moe": partial(_glm4_moe, seed=50, head_dim=24, attention_bias=True),
@@ -104,6 +118,24 @@ SPARSE_FAMILIES: dict[str, Callable[..., None]] = {
     "ernie-moe-layers": partial(
         _ernie_moe, seed=57, num_hidden_layers=4, moe_layer_interval=2, moe_layer_end_index=2, moe_num_shared_experts=0
     ),
+    "laguna": partial(
+        _laguna,
+        seed=61,
+        num_hidden_layers=4,
+        layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+        num_attention_heads_per_layer=[4, 6, 6, 2],
+        rope_parameters={
+            "full_attention": {
+                "rope_type": "yarn",
+                "rope_theta": 500_000.0,
+                "factor": 4.0,
+                "original_max_position_embeddings": 64,
+                "partial_rotary_factor": 0.5,
+            },
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
+        },
+    ),
+    "laguna-elements": partial(_laguna, seed=62, gating="per-element", mlp_layer_types=["sparse", "dense", "sparse"]),
     "hunyuan-moe": partial(_hunyuan_moe, seed=59, moe_topk=2),
     "hunyuan-moe-layers": partial(_hunyuan_moe, seed=60, moe_topk=[1, 3, 2], attention_bias=True),
 }

@@ -49,8 +49,8 @@ def _thetas(config: Any) -> set[float]:  # noqa: ANN401
     if getattr(config, "position_embedding_type", "rope") != "rope":
         return set()
     given = getattr(config, "rope_parameters", {})
-    thetas = {given["rope_theta"]} if "rope_theta" in given else {own["rope_theta"] for own in given.values()}
-    return thetas - {None}
+    sets = [given] if "rope_theta" in given else [given[kind] for kind in config.layer_types if kind in given]
+    return {own["rope_theta"] for own in sets} - {None}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -98,6 +98,7 @@ def test_every_family_as_transformers_reads_it(family: str, tmp_path: Path) -> N
         ("exaone4", (16, None, 16), (True, False, True)),
         ("exaone4-full", (None, None, None), (True, True, True)),
         ("granite-hybrid", (None, None, None), (False, True, False)),
+        ("laguna", (None, 16, 16, None), (True,) * 4),
         ("falcon-h1", (None, None, None), (True, True, True)),
         ("granite-hybrid-moe", (None, None, None), (False, False, False)),
         ("nemotron-h", (None,) * 4, (False,) * 4),

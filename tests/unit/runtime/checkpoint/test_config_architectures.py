@@ -35,6 +35,7 @@ SERVED = """
     gpt_oss
     granite granitemoe granitemoehybrid granitemoeshared
     hunyuan_v1_dense hunyuan_v1_moe
+    laguna
     lfm2 lfm2_moe
     llama
     minimax_m2
@@ -68,7 +69,6 @@ OTHERS = """
     gemma3n
     glm_moe_dsa
     gpt2
-    laguna
     llama4 llama4_text
     mimo_v2_flash
     nemotron

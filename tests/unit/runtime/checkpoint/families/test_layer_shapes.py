@@ -26,7 +26,7 @@ GEMMA4: dict[str, Any] = {
     "hidden_size_per_layer_input": 0,
     "layer_types": [SLIDING, FULL, SLIDING, SLIDING, FULL],
 }
-SMALL, LARGE = LayerShape(4, 16, 96), LayerShape(4, 48, 96)
+SMALL, LARGE = LayerShape(8, 4, 16, 96), LayerShape(8, 4, 48, 96)
 
 
 def shapes(**settings: Any) -> tuple[LayerShape, ...]:  # noqa: ANN401
@@ -35,7 +35,7 @@ def shapes(**settings: Any) -> tuple[LayerShape, ...]:  # noqa: ANN401
 
 def test_layers_that_see_everything_have_other_heads() -> None:
     assert shapes() == (SMALL, LARGE, SMALL, SMALL, LARGE)
-    fewer = LayerShape(2, 48, 96, values_are_keys=True)
+    fewer = LayerShape(8, 2, 48, 96, values_are_keys=True)
     assert shapes(attention_k_eq_v=True) == (SMALL, fewer, SMALL, SMALL, fewer)
     own = {"head_dim": 48, "num_key_value_heads": 2}
     by_layer = {**dict.fromkeys(("global_head_dim", "num_global_key_value_heads")), "attention_k_eq_v": True}
@@ -45,8 +45,8 @@ def test_layers_that_see_everything_have_other_heads() -> None:
 def test_the_last_layers_read_the_kv_of_the_last_of_their_type() -> None:
     *_, third, fourth, fifth = shapes(num_kv_shared_layers=2, use_double_wide_mlp=True)
     assert third == SMALL
-    assert fourth == LayerShape(4, 16, 192, kv_layer=2)
-    assert fifth == LayerShape(4, 48, 192, kv_layer=1)
+    assert fourth == LayerShape(8, 4, 16, 192, kv_layer=2)
+    assert fifth == LayerShape(8, 4, 48, 192, kv_layer=1)
 
 
 def test_a_piece_of_kv_fits_into_all_layers_and_shared_kv_has_none() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.checkpoint.families.activations import OutputGate
 from runtime.errors import CheckpointError
 
 _SIZES = {"vocab_size": 1000, "hidden_size": 64, "max_position_embeddings": 128}
@@ -123,6 +124,29 @@ HUNYUAN = {
     "use_qk_norm": True,
 }
 
+# poolside/Laguna-XS.2, likewise.
+LAGUNA = {
+    **_SIZES,
+    "architectures": ["LagunaForCausalLM"],
+    "gating": True,
+    "head_dim": 128,
+    "intermediate_size": 8192,
+    "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+    "mlp_only_layers": [0],
+    "model_type": "laguna",
+    "moe_intermediate_size": 512,
+    "moe_routed_scaling_factor": 2.5,
+    "norm_topk_prob": True,
+    "num_attention_heads": 48,
+    "num_attention_heads_per_layer": [48, 64, 64],
+    "num_experts": 256,
+    "num_experts_per_tok": 8,
+    "num_hidden_layers": 3,
+    "num_key_value_heads": 8,
+    "shared_expert_intermediate_size": 512,
+    "sliding_window": 512,
+}
+
 
 @pytest.mark.parametrize(
     ("settings", "plain", "experts"),
@@ -132,8 +156,9 @@ HUNYUAN = {
         (MINIMAX_M2, 0, ExpertsConfig(256, 8, 1536, "sigmoid")),
         (ERNIE, 1, ExpertsConfig(64, 6, 1536, "corrected_softmax", shared_size=3072)),
         (HUNYUAN, 0, ExpertsConfig(64, 8, 3072, shared_size=3072)),
+        (LAGUNA, 1, ExpertsConfig(256, 8, 512, "sigmoid", scaling=2.5, shared_size=512)),
     ],
-    ids=["GLM-4.5-Air", "GLM-4.7-Flash", "MiniMax-M2", "ERNIE-4.5", "Hunyuan-A13B"],
+    ids=["GLM-4.5-Air", "GLM-4.7-Flash", "MiniMax-M2", "ERNIE-4.5", "Hunyuan-A13B", "Laguna-XS.2"],
 )
 def test_experts_of_published_files(settings: dict[str, Any], plain: int, experts: ExpertsConfig) -> None:
     config = parse_config(settings)
@@ -148,6 +173,16 @@ def test_half_of_a_head_is_rotated(settings: dict[str, Any]) -> None:
 def test_a_list_says_which_layers_have_experts() -> None:
     config = parse_config({**GLM_47_FLASH, "mlp_layer_types": ["sparse", "dense", "sparse"]})
     assert [one is not None for one in config.experts] == [True, False, True]
+
+
+def test_layers_of_laguna_differ_in_query_heads_and_ropes() -> None:
+    config = parse_config(LAGUNA)
+    assert [config.group(layer) for layer in range(3)] == [6, 8, 8]
+    assert [rope and (rope.theta, rope.rotary_dim) for rope in config.ropes] == [(5e5, 64), (1e4, 128), (1e4, 128)]
+    assert (config.window, config.kv_shape, config.kv_pieces) == ((None, 512, 512), (2, 8, 128), (1, 1, 1))
+    assert config.output_gate == OutputGate("softplus", by_head=True)
+    alike = parse_config({**LAGUNA, "num_attention_heads_per_layer": [48] * 3, "gating": "per-element"})
+    assert (alike.layer_shapes, alike.output_gate) == ((), OutputGate("softplus"))
 
 
 @pytest.mark.parametrize(
@@ -168,6 +203,14 @@ def test_a_list_says_which_layers_have_experts() -> None:
         ({**HUNYUAN, "moe_topk": [8, 8]}, r"moe_topk \[8, 8\] is not a number for each of 3 layers"),
         ({**HUNYUAN, "num_shared_expert": [2, 2, 2]}, "is not supported, only 1 in all layers is"),
         ({**HUNYUAN, "use_cla": True}, "use_cla True is not supported, only False is"),
+        ({**LAGUNA, "mlp_only_layers": [1]}, r"mlp_only_layers \[1\] is not supported, only \[0\] is"),
+        ({**LAGUNA, "moe_router_logit_softcapping": 30.0}, "moe_router_logit_softcapping 30.0 is not supported"),
+        ({**LAGUNA, "attention_bias": True}, "attention_bias True is not supported"),
+        ({**LAGUNA, "gating": False}, "gating False is neither true, 'per-head' nor 'per-element'"),
+        ({**LAGUNA, "gating_types": ["per_head", "per_element", "per_head"]}, "is not per-head in all layers"),
+        ({**LAGUNA, "num_attention_heads_per_layer": [48, 64]}, "is not a number for each of 3 layers"),
+        ({**LAGUNA, "num_attention_heads_per_layer": [48, 64, 60]}, "does not divide the 60 attention heads"),
+        ({**LAGUNA, "rope_parameters": {"rope_theta": 1e4}}, "rope_theta None is not a number"),
         ({**MINIMAX_M2, "rotary_dim": 192}, "makes 192 of the 128 numbers of a head rotate"),
     ],
 )
