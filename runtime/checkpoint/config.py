@@ -7,7 +7,6 @@ what it means there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from runtime.checkpoint.families.layer_kinds import layer_types, windows
 from runtime.checkpoint.families.layer_shapes import read_shape
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
-from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number
+from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number, section
 from runtime.checkpoint.layer_shape import LayerShape
 from runtime.checkpoint.recurrent_config import BesideAttentionConfig
 from runtime.checkpoint.unreadable import not_among
@@ -286,12 +285,7 @@ def _text_model(whole: Family, config: Settings) -> tuple[Family, Settings]:
 
 def _text_config(family: Family, config: Settings) -> Settings:
     """Return the settings of the text model, where it has a place of its own in the file."""
-    if family.text_config is None:
-        return {}
-    given = config.get(family.text_config)
-    if not isinstance(given, Mapping):
-        raise invalid(family.text_config, given, "is not an object")
-    return given
+    return {} if family.text_config is None else section(config, family.text_config)
 
 
 def _text_family(family: Family, text: Settings) -> Family:

@@ -122,6 +122,12 @@ def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
 
 
+def kimi_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Kimi Linear: those of DeepSeek-V3; and refuse what its own code alone knows."""
+    _refuse_others(settings, moe_router_activation_func="sigmoid", use_grouped_topk=True, mla_use_nope=True)
+    return deepseek3_experts(settings, num_layers)
+
+
 def nemotron_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of Nemotron-H: those of DeepSeek-V3, in the layers that the file calls so."""
     # `moe_latent_size`, of Nemotron 3 Super, is where experts compute in fewer numbers.

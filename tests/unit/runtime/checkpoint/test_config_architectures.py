@@ -35,6 +35,7 @@ SERVED = """
     gpt_oss
     granite granitemoe granitemoehybrid granitemoeshared
     hunyuan_v1_dense hunyuan_v1_moe
+    kimi_linear
     lfm2 lfm2_moe
     llama
     minimax_m2
@@ -51,7 +52,6 @@ SERVED = """
 HYBRIDS = """
     bamba
     jamba
-    kimi_linear
     mamba2
     minimax
     recurrent_gemma
