@@ -76,6 +76,8 @@ class ModelConfig:
         layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
         layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
         layer_input_vocab: rows of the embedding that these come from.
+        streams: of hidden states, of which a layer computes one; 1 where there are no others.
+        laurel_rank: of the product that layers have beside attention; 0 for none.
         ranks: how many of these shares make up the model; 1 where this is the whole.
     """
 
@@ -112,6 +114,8 @@ class ModelConfig:
     layer_scalars: bool = False
     layer_input_size: int = 0
     layer_input_vocab: int = 0
+    streams: int = 1
+    laurel_rank: int = 0
     ranks: int = 1
 
     def shape(self, layer: int) -> LayerShape:
@@ -123,6 +127,11 @@ class ModelConfig:
     def group(self, layer: int) -> int:
         """Return how many query heads of a layer share a KV head."""
         return self.num_heads // self.shape(layer).num_kv_heads
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of a row between layers."""
+        return (self.hidden_size,) if self.streams == 1 else (self.streams, self.hidden_size)
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -210,13 +219,16 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     context_length = integer(settings, "max_position_embeddings")
     types = layer_types(family, settings, num_layers)
     settings = {**settings, "num_hidden_layers": num_layers, "layer_types": types}
-    shape = read_shape({**settings, "head_dim": rotated_dim(settings)} if family.latent else settings)
+    inner = family.mlp_size(settings)
+    dim = {"head_dim": rotated_dim(settings)} if family.latent else {}
+    shape = read_shape({**settings, **dim, "intermediate_size": inner})
     shapes = family.layer_shapes(settings, types)
     dims = dict.fromkeys(types, shape.head_dim)
     dims |= {kind: own.head_dim for kind, own in zip(types, shapes, strict=False)}
     ropes = read_ropes(family, settings, types, dims, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
     input_size, input_vocab = family.layer_inputs(settings)
+    streams, laurel_rank = family.streams(settings)
     head_dim = shape.head_dim if latent is None else latent.query_dim
     if num_heads * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
         raise invalid("num_attention_heads", num_heads, f"makes heads of {widest} too wide for any model")
@@ -224,7 +236,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
         hidden_size=hidden_size,
-        intermediate_size=family.mlp_size(settings),
+        intermediate_size=inner,
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=shape.num_kv_heads,
@@ -254,6 +266,8 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         layer_scalars=family.layer_scalars,
         layer_input_size=input_size,
         layer_input_vocab=input_vocab,
+        streams=streams,
+        laurel_rank=laurel_rank,
     )
 
 

@@ -30,7 +30,7 @@ SERVED = """
     ernie4_5 ernie4_5_moe
     exaone4
     falcon_h1
-    gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text
+    gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text gemma4 gemma4_text gemma4_unified gemma4_unified_text
     glm glm4 glm4_moe glm4_moe_lite
     gpt_oss
     granite granitemoe granitemoehybrid granitemoeshared
@@ -65,7 +65,6 @@ OTHERS = """
     deepseek_v32 deepseek_v4
     dots1
     falcon
-    gemma3n
     glm_moe_dsa
     gpt2
     laguna
