@@ -276,6 +276,7 @@ _NEMOTRON = Family(
         "num_experts_per_tok": 2,
         "moe_intermediate_size": 7688,
         "moe_shared_expert_intermediate_size": 7688,
+        "moe_latent_size": None,
         "moe_layer_freq": 1,
         "n_shared_experts": 1,
         "n_group": 1,

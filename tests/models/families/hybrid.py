@@ -218,6 +218,15 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
         routed_scaling_factor=1.5,
         use_conv_bias=False,
     ),
+    "nemotron-h-latent": partial(
+        _nemotron,
+        seed=65,
+        layers_block_type=["linear_attention", "moe", "full_attention"],
+        n_routed_experts=6,
+        moe_intermediate_size=32,
+        moe_latent_size=24,
+        moe_shared_expert_intermediate_size=48,
+    ),
     "olmo-hybrid": partial(_olmo_hybrid, seed=59, rope_parameters={"rope_type": "default", "rope_theta": None}),
     "olmo-hybrid-rope": partial(
         _olmo_hybrid,

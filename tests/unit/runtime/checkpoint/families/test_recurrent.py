@@ -200,6 +200,7 @@ def test_a_layer_of_nemotron_is_one_part() -> None:
     assert config.kv_pieces == (0, 0, 1, 0)
     experts = ExpertsConfig(128, 6, 1856, "sigmoid", scaling=2.5, shared_size=3712)
     assert config.experts == (None, experts, None, None)
+    assert parse_config({**NEMOTRON, "moe_latent_size": 1024}).experts[1] == replace(experts, latent_size=1024)
     assert [config.shape(layer).intermediate_size for layer in range(4)] == [0, 1856, 0, 1856]
     named = {**NEMOTRON, "layers_block_type": ["mamba", "moe", "attention", "mlp"]}
     assert parse_config({key: named[key] for key in named.keys() - {"num_hidden_layers"}}) == config
@@ -215,7 +216,7 @@ def test_a_layer_of_nemotron_is_one_part() -> None:
         ({"mamba_hidden_act": "gelu"}, "mamba_hidden_act"),
         ({"mlp_bias": True}, "mlp_bias"),
         ({"mlp_hidden_act": "silu"}, "mlp_hidden_act"),
-        ({"moe_latent_size": 1024}, "moe_latent_size"),
+        ({"moe_latent_size": 0}, "moe_latent_size"),
         ({"time_step_limit": [0.001, 0.1]}, "time_step_limit"),
     ],
 )

@@ -70,6 +70,7 @@ NOT_ROTATED = (
     "kimi-linear-lists",
     "nemotron-h",
     "nemotron-h-moe",
+    "nemotron-h-latent",
     "olmo-hybrid",
 )
 

@@ -33,7 +33,7 @@ def test_streams_are_as_long_as_what_they_are_made_of(source: RandomSource) -> N
     assert torch.equal(split[:, 0], rows())
     torch.testing.assert_close(split.norm(dim=-1), rows().norm(dim=-1, keepdim=True).expand(-1, 3))
     alike = JoinedStreams(source, CONFIG, NoNorm())
-    alike.projections = [lambda x: x / 7 for _ in alike.projections]  # type: ignore[assignment, misc]
+    alike.projections = [lambda x: x / 7 for _ in alike.projections]  # type: ignore[misc]
     torch.testing.assert_close(alike(rows()[:, None].expand(-1, 3, -1)), rows())
 
 
