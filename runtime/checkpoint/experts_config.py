@@ -33,8 +33,8 @@ class ExpertsConfig:
             and of the experts in the file (Gemma 4); None where it takes them as they are.
         beside_mlp: whether the layer has its MLP, too, and reads and adds either by norms of its own.
         shared_gate: whether a gate says for each row how much of that MLP is added.
-        latent_size: numbers of what experts compute with: a matrix makes it of a row, and another a row of their sum, as in
-            Nemotron 3 Super; 0 where it is the row itself.
+        latent_size: of what experts compute with, where that is not the row but made of it by a matrix, and another
+            makes a row of their sum (Nemotron 3 Super); else 0.
     """
 
     count: int
