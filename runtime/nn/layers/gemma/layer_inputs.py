@@ -46,7 +46,7 @@ class LayerInputs:
         """Return `[rows, layers, size]` of tokens, `[rows]`, and what goes into the first layer, `[rows, hidden]`."""
         projected = self.norm(self.projection(embedded).mul_(self._projection_scale).view(-1, *self._shape))
         if self._vocab is not None:  # the others are those of images and sounds
-            token_ids = token_ids.where(token_ids < self._vocab, 0)
+            token_ids = token_ids * (token_ids < self._vocab)
         own = self.embedding(token_ids).mul_(self._embedding_scale).view(-1, *self._shape)
         return projected.add_(own).mul_(math.sqrt(0.5))
 
