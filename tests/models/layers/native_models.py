@@ -99,6 +99,12 @@ GEMMA4 = GEMMA3 | {  # heads of two sizes, inputs of each layer, and the last tw
     "hidden_size_per_layer_input": 16,
     "vocab_size_per_layer_input": 320,
 }
+GEMMA3N = GEMMA4 | {  # several streams of hidden states
+    "architectures": ["Gemma3nForCausalLM"],
+    "model_type": "gemma3n_text",
+    "activation_sparsity_pattern": [0.9, 0.0, 0.0, 0.0],
+    "laurel_rank": 16,
+}
 PHI3 = LLAMA | {  # half of each head is rotated
     "architectures": ["Phi3ForCausalLM"],
     "model_type": "phi3",
