@@ -219,16 +219,13 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     context_length = integer(settings, "max_position_embeddings")
     types = layer_types(family, settings, num_layers)
     settings = {**settings, "num_hidden_layers": num_layers, "layer_types": types}
-    inner = family.mlp_size(settings)
     dim = {"head_dim": rotated_dim(settings)} if family.latent else {}
-    shape = read_shape({**settings, **dim, "intermediate_size": inner})
+    shape = read_shape({**settings, **dim, "intermediate_size": family.mlp_size(settings)})
     shapes = family.layer_shapes(settings, types)
-    dims = dict.fromkeys(types, shape.head_dim)
-    dims |= {kind: own.head_dim for kind, own in zip(types, shapes, strict=False)}
+    dims = dict.fromkeys(types, shape.head_dim) | dict(zip(types, (own.head_dim for own in shapes), strict=False))
     ropes = read_ropes(family, settings, types, dims, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
-    input_size, input_vocab = family.layer_inputs(settings)
-    streams, laurel_rank = family.streams(settings)
+    (input_size, input_vocab), (streams, laurel_rank) = family.layer_inputs(settings), family.streams(settings)
     head_dim = shape.head_dim if latent is None else latent.query_dim
     if num_heads * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
         raise invalid("num_attention_heads", num_heads, f"makes heads of {widest} too wide for any model")
@@ -236,7 +233,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
         hidden_size=hidden_size,
-        intermediate_size=inner,
+        intermediate_size=shape.intermediate_size,
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=shape.num_kv_heads,

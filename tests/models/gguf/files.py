@@ -257,8 +257,8 @@ def _add_gemma3n(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_altup_num_inputs(config.altup_num_inputs)
     writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
     writer.add_shared_kv_layers(config.num_kv_shared_layers)
-    shares: list[float] = config.activation_sparsity_pattern
-    writer.add_activation_sparsity_scale([NormalDist().inv_cdf(share) if share else -math.inf for share in shares])
+    shares = config.activation_sparsity_pattern
+    writer.add_activation_sparsity_scale([NormalDist().inv_cdf(one) if one else -math.inf for one in shares])
 
 
 def _add_gemma4(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -416,8 +416,7 @@ def _converted(
         gguf.get_tensor_name_map(arch, config.num_hidden_layers)
         for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
     )
-    # These have stacks of experts, and other names, in their own files.
-    is_gemma = conversion.arch in (MODEL_ARCH.GEMMA3N, MODEL_ARCH.GEMMA4)
+    is_gemma = conversion.arch in (MODEL_ARCH.GEMMA3N, MODEL_ARCH.GEMMA4)  # whose own files have other names
     stored = shards if is_gemma else canonical_experts(shards, config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     tensors = {

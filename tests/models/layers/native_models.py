@@ -148,6 +148,16 @@ QWEN3_5 = LLAMA | {  # the gated delta rule in every second layer, two heads to 
     "attention_bias": False,
     "rms_norm_eps": 1e-6,
 }
+KIMI = LLAMA | {  # channels of keys that decay each by itself, and latent attention
+    "architectures": ["KimiLinearForCausalLM"],
+    "model_type": "kimi_linear",
+    "num_key_value_heads": None,
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_heads": 4,
+    "linear_head_dim": 32,
+    "kv_lora_rank": 32,
+    "first_k_dense_replace": 2,
+}
 FEW = (1, 2, 3, 4, 5, 7, 8, 9, MOST_ROWS - 1, MOST_ROWS)  # rows, of all remainders of what is computed at a time
 CONTEXT, SLOTS = 256, MOST_ROWS
 SLACK = MOST_ROWS  # positions of a ring beyond its window, and so the most rows of a step
