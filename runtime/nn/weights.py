@@ -12,7 +12,6 @@ from runtime.checkpoint.mtp_layout import DEEPSEEK, published_modules
 from runtime.devices.parallel.share import WHOLE, share_config
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
-from runtime.nn.layers.gemma.altup import JoinedStreams, SplitStreams
 from runtime.nn.layers.gemma.layer_inputs import LayerInputs
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.matrices.embedding import PlainEmbedding
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
     from runtime.devices.parallel.share import Share
+    from runtime.nn.layers.gemma.altup import SplitStreams
     from runtime.nn.layers.norm import Norm
     from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.linear import WeightFormats
@@ -129,6 +129,8 @@ def build_weights(source: WeightSource, config: ModelConfig, *, head: bool = Tru
     )
     final_norm, streams = read_norm(source, _FINAL_NORM, config), None
     if config.streams > 1:
+        from runtime.nn.layers.gemma.altup import JoinedStreams, SplitStreams  # which no other family needs
+
         final_norm = JoinedStreams(source.under("model"), config, final_norm)
         streams = SplitStreams(source.under("model"), config)
     if not head:

@@ -16,7 +16,6 @@ from runtime.checkpoint.recurrent_config import (
 )
 from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.gated_delta import GatedDelta
-from runtime.nn.layers.gemma.altup import AltUp, Laurel
 from runtime.nn.layers.gemma.layer_inputs import LayerInput
 from runtime.nn.layers.latent_attention import LatentAttention
 from runtime.nn.layers.mamba2 import Mamba2
@@ -90,8 +89,12 @@ class DecoderLayer:
         self.beside_mlp = ExpertsBesideMlp(source, config, index) if beside else None
         self.after_mlp = read_norm(source, norms.after_mlp, config)
         self.layer_input = LayerInput(source, config) if config.layer_input_size else None
-        self.altup = AltUp(source, config) if config.streams > 1 else None
-        self.laurel = Laurel(source, config) if config.laurel_rank else None
+        self.altup: AltUp | None = None
+        self.laurel: Laurel | None = None
+        if config.streams > 1:
+            from runtime.nn.layers.gemma.altup import AltUp, Laurel  # which no other family needs
+
+            self.altup, self.laurel = AltUp(source, config), Laurel(source, config)
         self._index = index
         self.scalar = source.tensor("layer_scalar", 1) if config.layer_scalars else None
         self._parallel = norms.parallel
