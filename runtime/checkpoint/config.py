@@ -7,7 +7,6 @@ what it means there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from runtime.checkpoint.families.layer_kinds import layer_types, windows
 from runtime.checkpoint.families.layer_shapes import read_shape
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
-from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number
+from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number, section
 from runtime.checkpoint.layer_shape import LayerShape
 from runtime.checkpoint.recurrent_config import BesideAttentionConfig
 from runtime.checkpoint.unreadable import not_among
@@ -77,6 +76,8 @@ class ModelConfig:
         layer_scalars: whether each layer multiplies the hidden states that it leaves with a number.
         layer_input_size: numbers that each layer is given of a token besides the hidden states; 0 for none.
         layer_input_vocab: rows of the embedding that these come from.
+        streams: of hidden states, of which a layer computes one; 1 where there are no others.
+        laurel_rank: of the product that layers have beside attention; 0 for none.
         ranks: how many of these shares make up the model; 1 where this is the whole.
     """
 
@@ -113,6 +114,8 @@ class ModelConfig:
     layer_scalars: bool = False
     layer_input_size: int = 0
     layer_input_vocab: int = 0
+    streams: int = 1
+    laurel_rank: int = 0
     ranks: int = 1
 
     def shape(self, layer: int) -> LayerShape:
@@ -125,6 +128,11 @@ class ModelConfig:
         """Return how many query heads of a layer share a KV head."""
         shape = self.shape(layer)
         return shape.num_heads // shape.num_kv_heads
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of a row between layers."""
+        return (self.hidden_size,) if self.streams == 1 else (self.streams, self.hidden_size)
 
     @property
     def distinct_ropes(self) -> tuple[RopeConfig, ...]:
@@ -212,13 +220,13 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
     context_length = integer(settings, "max_position_embeddings")
     types = layer_types(family, settings, num_layers)
     settings = {**settings, "num_hidden_layers": num_layers, "layer_types": types}
-    shape = read_shape({**settings, "head_dim": rotated_dim(settings)} if family.latent else settings)
+    dim = {"head_dim": rotated_dim(settings)} if family.latent else {}
+    shape = read_shape({**settings, **dim, "intermediate_size": family.mlp_size(settings)})
     shapes = family.layer_shapes(settings, types)
-    dims = dict.fromkeys(types, shape.head_dim)
-    dims |= {kind: own.head_dim for kind, own in zip(types, shapes, strict=False)}
+    dims = dict.fromkeys(types, shape.head_dim) | dict(zip(types, (own.head_dim for own in shapes), strict=False))
     ropes = read_ropes(family, settings, types, dims, context_length)
     latent = parse_latent(settings, ropes) if family.latent else None
-    input_size, input_vocab = family.layer_inputs(settings)
+    (input_size, input_vocab), (streams, laurel_rank) = family.layer_inputs(settings), family.streams(settings)
     head_dim = shape.head_dim if latent is None else latent.query_dim
     if max([num_heads, *(own.num_heads for own in shapes)]) * (widest := max(head_dim, *dims.values())) > MAX_INTEGER:
         raise invalid("num_attention_heads", num_heads, f"makes heads of {widest} too wide for any model")
@@ -226,7 +234,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         architecture=architecture,
         vocab_size=integer(settings, "vocab_size"),
         hidden_size=hidden_size,
-        intermediate_size=family.mlp_size(settings),
+        intermediate_size=shape.intermediate_size,
         num_layers=num_layers,
         num_heads=num_heads,
         num_kv_heads=shape.num_kv_heads,
@@ -256,6 +264,8 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         layer_scalars=family.layer_scalars,
         layer_input_size=input_size,
         layer_input_vocab=input_vocab,
+        streams=streams,
+        laurel_rank=laurel_rank,
     )
 
 
@@ -287,12 +297,7 @@ def _text_model(whole: Family, config: Settings) -> tuple[Family, Settings]:
 
 def _text_config(family: Family, config: Settings) -> Settings:
     """Return the settings of the text model, where it has a place of its own in the file."""
-    if family.text_config is None:
-        return {}
-    given = config.get(family.text_config)
-    if not isinstance(given, Mapping):
-        raise invalid(family.text_config, given, "is not an object")
-    return given
+    return {} if family.text_config is None else section(config, family.text_config)
 
 
 def _text_family(family: Family, text: Settings) -> Family:

@@ -33,6 +33,8 @@ class ExpertsConfig:
             and of the experts in the file (Gemma 4); None where it takes them as they are.
         beside_mlp: whether the layer has its MLP, too, and reads and adds either by norms of its own.
         shared_gate: whether a gate says for each row how much of that MLP is added.
+        latent_size: of what experts compute with, where that is not the row but made of it by a matrix, and another
+            makes a row of their sum (Nemotron 3 Super); else 0.
     """
 
     count: int
@@ -50,6 +52,7 @@ class ExpertsConfig:
     router_eps: float | None = None
     beside_mlp: bool = False
     shared_gate: bool = False
+    latent_size: int = 0
 
 
 # What each layer has in the place of its MLP, or beside it; None is the MLP alone.

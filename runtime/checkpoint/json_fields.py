@@ -52,6 +52,14 @@ def invalid(key: str, value: object, why: str) -> CheckpointError:
     return CheckpointError(f"config.json: {key} {value!r} {why}")
 
 
+def section(settings: Settings, key: str) -> Settings:
+    """Return the object under `key`, which must be there; else raise CheckpointError."""
+    value = settings.get(key)
+    if not isinstance(value, Mapping):
+        raise invalid(key, value, "is not an object")
+    return value
+
+
 def integer(settings: Settings, key: str, *, minimum: int = 1) -> int:
     """Return the whole number under `key`, which must be there and in reason; else raise CheckpointError."""
     value = settings.get(key)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class LatentConfig:
     """Attention whose keys and values are computed from a latent vector, which alone is stored.
 
-    A head's query and key have a part that is not rotated and one that is; the rotated part of the key is the same for
-    all heads, and stored beside the latent.
+    A head's query and key have a part that is not rotated and one that is, except in Kimi Linear.  This part of the key
+    is the same for all heads, and stored beside the latent.
 
     Attributes:
         query_rank: numbers of the latent that queries are computed from; None where it is the hidden state itself.

@@ -15,6 +15,7 @@ class LayerShape:
         head_dim: numbers of a head; even.
         intermediate_size: the MLP's inner width; 0 where the layer has none.
         values_are_keys: its values are the product that its keys are made of, so it has no matrix for them.
+        mlp_sparsity: share of the MLP's gates that are cut off, by their mean and deviation.
         kv_layer: the earlier layer whose KV it reads, as it has none of its own; None where it has.  Of a drafter that
             is lent KV, itself.
     """
@@ -25,3 +26,4 @@ class LayerShape:
     intermediate_size: int
     values_are_keys: bool = False
     kv_layer: int | None = None
+    mlp_sparsity: float = 0.0

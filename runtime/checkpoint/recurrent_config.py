@@ -47,6 +47,8 @@ class ShortConvConfig:
 class GatedDeltaConfig:
     """Linear attention by the gated delta rule, behind a short convolution (arXiv 2412.06464).
 
+    In Kimi's form (arXiv 2510.26692) each channel of a key decays by itself, and the gate is a sigmoid.
+
     Attributes:
         width: rows that each row of the convolution sees, itself included.
         key_heads: heads of queries and of keys; each serves `heads / key_heads` heads, one behind the other.
@@ -56,6 +58,7 @@ class GatedDeltaConfig:
         beta: what a correction's share, a sigmoid, is multiplied with.
         is_split: queries, keys and values have a matrix each, and not one.
         norm_eps: of the norm of what the rule gives; None where it is the model's.
+        gate_rank: it is of Kimi's form, whose gate and decay are made of so many numbers; None where it is not.
     """
 
     width: int
@@ -66,6 +69,7 @@ class GatedDeltaConfig:
     beta: float = 1.0
     is_split: bool = False
     norm_eps: float | None = None
+    gate_rank: int | None = None
 
     @property
     def channels(self) -> int:

@@ -120,7 +120,7 @@ def footprint(
     gated = 1 if config.output_gate is None else 2
     heads = max((gated * size.num_heads + 2 * size.num_kv_heads) * size.head_dim for size in sizes)
     inputs = config.num_layers * config.layer_input_size  # numbers that the layers are given of a token
-    widths = heads + _mlp_width(config) + 4 * config.hidden_size + 3 * inputs
+    widths = heads + _mlp_width(config) + 4 * config.streams * config.hidden_size + 3 * inputs
     convolved = max((layer.channels for layer in config.recurrent if layer is not None), default=0)
     recurrent = STEP_ROWS * RECURRENT_COPIES * convolved * torch.float32.itemsize
     logits = LOGITS_COPIES * options.slots * config.vocab_size * torch.float32.itemsize
@@ -150,7 +150,8 @@ def _mlp_width(config: ModelConfig) -> int:
     There it is in the batch once for each of its experts: entering, leaving, ranked, and weighted in float32.  All rows
     of a step may meet in one expert.
     """
-    widths = [3 * config.shape(layer).intermediate_size for layer in range(config.num_layers)]
+    shapes = [config.shape(layer) for layer in range(config.num_layers)]
+    widths = [(7 if shape.mlp_sparsity else 3) * shape.intermediate_size for shape in shapes]
     widths += [3 * one.intermediate_size + 5 * one.per_row * config.hidden_size for one in config.experts if one]
     return max(widths)
 

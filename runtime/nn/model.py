@@ -194,12 +194,12 @@ class Transformer:
         singly = stage_single_rows(self.row_kernels, segments, staging)
         states = self._stage_states(segments, ranges, staging)
         staging.send(self._device, waits=drawn is None)
-        hidden = self.embed(token_ids.tensor, places.tensor)
+        embedded = self.embed(token_ids.tensor, places.tensor)
         batch = Batch(
             segments=list(segments),
             ranges=ranges,
-            hidden=hidden,
-            layer_inputs=self.embed_for_layers(token_ids.tensor, hidden),
+            hidden=embedded if self.weights.streams is None else self.weights.streams(embedded),
+            layer_inputs=self.embed_for_layers(token_ids.tensor, embedded),
             places=places.tensor,
             positions=positions.tensor,
             sampled_rows=sampled_rows.tensor,
@@ -271,7 +271,7 @@ class Transformer:
     def _draw(self, batch: Batch) -> Drawn:
         """Give the device what is behind the layers."""
         # A sum is finite only if every term is (in float32 no sum of finite rows overflows), and costs one pass.
-        sums = batch.hidden.sum(-1, dtype=torch.float32)  # [rows]
+        sums = batch.hidden.flatten(1).sum(-1, dtype=torch.float32)  # [rows]
         states = self.weights.final_norm(batch.hidden)
         self.store_states(batch, states)
         vocab_size = self.config.vocab_size

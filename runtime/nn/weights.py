@@ -12,7 +12,7 @@ from runtime.checkpoint.mtp_layout import DEEPSEEK, published_modules
 from runtime.devices.parallel.share import WHOLE, share_config
 from runtime.errors import CheckpointError
 from runtime.nn.layers.decoder_layer import DecoderLayer
-from runtime.nn.layers.layer_inputs import LayerInputs
+from runtime.nn.layers.gemma.layer_inputs import LayerInputs
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.nn.matrices.linear import Linear
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.checkpoint.open import Checkpoint
     from runtime.devices.parallel.share import Share
+    from runtime.nn.layers.gemma.altup import SplitStreams
     from runtime.nn.layers.norm import Norm
     from runtime.nn.matrices.embedding import Embedding
     from runtime.nn.matrices.linear import WeightFormats
@@ -45,6 +46,7 @@ class Weights:
         final_norm: of the last layer's states.
         lm_head: hidden to vocab.
         layer_inputs: of the model whose layers are given something of each token; else None.
+        streams: of the model that makes several of what goes into the first layer; else None.
         nbytes_by_form: bytes of memory by the form of the weights: `bfloat16`, `int8`, `int4 by 32`.
     """
 
@@ -53,6 +55,7 @@ class Weights:
     final_norm: Norm
     lm_head: Linear
     layer_inputs: LayerInputs | None = None
+    streams: SplitStreams | None = None
     nbytes_by_form: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
@@ -61,7 +64,7 @@ class Weights:
         embedding = self.embedding
         shared = isinstance(embedding, PlainEmbedding) and self.lm_head.shares(embedding.weight)
         head = 0 if shared else self.lm_head.nbytes
-        inputs = 0 if self.layer_inputs is None else self.layer_inputs.nbytes
+        inputs = sum(part.nbytes for part in (self.layer_inputs, self.streams) if part is not None)
         layers = sum(layer.nbytes for layer in self.layers)
         return self.embedding.nbytes + inputs + layers + self.final_norm.nbytes + head
 
@@ -124,14 +127,19 @@ def build_weights(source: WeightSource, config: ModelConfig, *, head: bool = Tru
     layers = tuple(
         DecoderLayer(source.under(f"model.layers.{index}"), config, index) for index in range(config.num_layers)
     )
-    final_norm = read_norm(source, _FINAL_NORM, config)
+    final_norm, streams = read_norm(source, _FINAL_NORM, config), None
+    if config.streams > 1:
+        from runtime.nn.layers.gemma.altup import JoinedStreams, SplitStreams  # which no other family needs
+
+        final_norm = JoinedStreams(source.under("model"), config, final_norm)
+        streams = SplitStreams(source.under("model"), config)
     if not head:
         lm_head = Linear()
     elif config.tied_embeddings:
         lm_head = source.tied_head(_EMBEDDING, embedding, vocab, hidden)
     else:
         lm_head = source.linear({_LM_HEAD: vocab}, hidden, head=True)
-    return Weights(embedding, layers, final_norm, lm_head, inputs, MappingProxyType(source.nbytes_by_form))
+    return Weights(embedding, layers, final_norm, lm_head, inputs, streams, MappingProxyType(source.nbytes_by_form))
 
 
 def random_weights(

@@ -122,16 +122,22 @@ def deepseek3_experts(settings: Settings, num_layers: int) -> Experts:
     return _deepseek_experts(settings, num_layers, "sigmoid", grouped=True)
 
 
+def kimi_experts(settings: Settings, num_layers: int) -> Experts:
+    """Read the keys of Kimi Linear: those of DeepSeek-V3; and refuse what its own code alone knows."""
+    _refuse_others(settings, moe_router_activation_func="sigmoid", use_grouped_topk=True, mla_use_nope=True)
+    return deepseek3_experts(settings, num_layers)
+
+
 def nemotron_experts(settings: Settings, num_layers: int) -> Experts:
     """Read the keys of Nemotron-H: those of DeepSeek-V3, in the layers that the file calls so."""
-    # `moe_latent_size`, of Nemotron 3 Super, is where experts compute in fewer numbers.
-    _refuse_others(settings, mlp_hidden_act="relu2", moe_latent_size=None)
+    _refuse_others(settings, mlp_hidden_act="relu2")
     kinds = ["sparse" if kind == EXPERTS else "dense" for kind in settings["layer_types"]]
     experts = deepseek3_experts({**settings, "mlp_layer_types": kinds}, num_layers)
     if any(experts):
         _refuse_others(settings, mlp_bias=False)
     size = integer(settings, "moe_shared_expert_intermediate_size")
-    return tuple(one and replace(one, shared_size=size) for one in experts)
+    latent = 0 if settings["moe_latent_size"] is None else integer(settings, "moe_latent_size")
+    return tuple(one and replace(one, shared_size=size, latent_size=latent) for one in experts)
 
 
 def mistral4_experts(settings: Settings, num_layers: int) -> Experts:

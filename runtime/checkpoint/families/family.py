@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runtime.checkpoint.families.activations import no_gate
 from runtime.checkpoint.families.experts import no_experts
 from runtime.checkpoint.families.layer_kinds import all_full, all_rotate
-from runtime.checkpoint.families.layer_shapes import all_alike, no_layer_inputs
+from runtime.checkpoint.families.layer_shapes import all_alike, no_layer_inputs, one_stream
 from runtime.checkpoint.families.norms import LLAMA, Norms
 from runtime.checkpoint.families.scales import llama_scales
 from runtime.checkpoint.families.sizes import plain_mlp
@@ -57,6 +57,8 @@ class Family:
         layer_scalars: each layer multiplies the hidden states that it leaves with a number.
         layer_inputs: tells how many numbers each layer is given of a token besides the hidden states, and of how many
             tokens, from the settings.
+        streams: tells how many streams of hidden states there are, and the rank of the product that layers have beside
+            attention, from the settings.
         rotary: tells for each layer whether it rotates, from the settings and the layers' types.
         local_theta: the key that has the theta of layers with a window, which rotate by a plain rope of their own;
             None where all layers share one.
@@ -95,6 +97,7 @@ class Family:
     layer_shapes: Callable[[Settings, list[str]], tuple[LayerShape, ...]] = all_alike
     layer_scalars: bool = False
     layer_inputs: Callable[[Settings], tuple[int, int]] = no_layer_inputs
+    streams: Callable[[Settings], tuple[int, int]] = one_stream
     rotary: Callable[[Settings, list[str]], tuple[bool, ...]] = all_rotate
     local_theta: str | None = None
     partial_rotary: bool = False

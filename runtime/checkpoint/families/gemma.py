@@ -7,7 +7,15 @@ from dataclasses import replace
 from runtime.checkpoint.families.experts import gemma4_experts, no_experts
 from runtime.checkpoint.families.family import Family
 from runtime.checkpoint.families.layer_kinds import full_at_intervals
-from runtime.checkpoint.families.layer_shapes import borrowed_kv, gemma4_layer_inputs, gemma4_shapes, no_layer_inputs
+from runtime.checkpoint.families.layer_shapes import (
+    borrowed_kv,
+    gemma3n_layer_inputs,
+    gemma3n_shapes,
+    gemma3n_streams,
+    gemma4_layer_inputs,
+    gemma4_shapes,
+    no_layer_inputs,
+)
 from runtime.checkpoint.families.layout import experts_under_mlp, text_part, without_shared_kv
 from runtime.checkpoint.families.norms import GEMMA, GEMMA4_AROUND, GEMMA_AROUND
 from runtime.checkpoint.families.scales import (
@@ -17,6 +25,7 @@ from runtime.checkpoint.families.scales import (
     gemma4_scales,
     gemma_scales,
 )
+from runtime.checkpoint.families.sizes import widest_mlp
 
 _DEFAULTS = {
     "head_dim": 256,
@@ -98,6 +107,36 @@ _GEMMA4 = Family(
         "vocab_size_per_layer_input": 262_144,
     },
 )
+_GEMMA3N = replace(
+    _GEMMA3,
+    model_type="gemma3n_text",
+    qk_norm="with_values",
+    norms=GEMMA4_AROUND,
+    scales=gemma4_scales,
+    mlp_size=widest_mlp,
+    layer_shapes=gemma3n_shapes,
+    layer_inputs=gemma3n_layer_inputs,
+    streams=gemma3n_streams,
+    layout=(without_shared_kv,),
+    defaults={
+        **_GEMMA3.defaults,
+        "vocab_size": 262_400,
+        "intermediate_size": 16_384,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 32_768,
+        "sliding_window": 512,
+        "sliding_window_pattern": 5,
+        "final_logit_softcapping": 30.0,
+        "hidden_size_per_layer_input": 256,
+        "vocab_size_per_layer_input": 262_144,
+        "num_kv_shared_layers": 15,
+        "activation_sparsity_pattern": None,
+        "altup_active_idx": 0,
+        "altup_correct_scale": True,
+        "altup_num_inputs": 4,
+        "laurel_rank": 64,
+    },
+)
 _GEMMA4_UNIFIED = replace(
     _GEMMA4,
     model_type="gemma4_unified_text",
@@ -149,6 +188,10 @@ GEMMA_FAMILIES: dict[str, Family] = {
     "Gemma3ForCausalLM": _GEMMA3,
     "Gemma3ForConditionalGeneration": replace(
         _GEMMA3, model_type="gemma3", text_config="text_config", layout=(text_part,)
+    ),
+    "Gemma3nForCausalLM": _GEMMA3N,
+    "Gemma3nForConditionalGeneration": replace(
+        _GEMMA3N, model_type="gemma3n", text_config="text_config", layout=(text_part, without_shared_kv)
     ),
     "Gemma4ForCausalLM": _GEMMA4,
     "Gemma4ForConditionalGeneration": replace(

@@ -8,6 +8,7 @@ from runtime.checkpoint.families.activations import sigmoid_gate
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
 from runtime.checkpoint.families.experts import (
     granite_hybrid_experts,
+    kimi_experts,
     lfm2_experts,
     nemotron_experts,
     no_experts,
@@ -23,6 +24,7 @@ from runtime.checkpoint.families.layer_kinds import (
     all_beside,
     all_linear,
     attention_by_number,
+    kimi_layers,
     linear_at_intervals,
     none_rotate,
     rotates_by_name,
@@ -43,6 +45,7 @@ from runtime.checkpoint.families.norms import GEMMA, LFM2, NEMOTRON, OLMO_HYBRID
 from runtime.checkpoint.families.recurrent import (
     falcon_mamba,
     gated_delta,
+    kimi_delta,
     mamba2,
     nemotron_mamba,
     no_mixer,
@@ -51,6 +54,7 @@ from runtime.checkpoint.families.recurrent import (
 )
 from runtime.checkpoint.families.scales import falcon_scales
 from runtime.checkpoint.families.sizes import granite_mlp, lfm2_mlp, plain_mlp
+from runtime.checkpoint.families.sparse import DEEPSEEK3_GATING
 
 _LFM2 = Family(
     "lfm2",
@@ -140,6 +144,14 @@ _QWEN3_5_MOE = replace(
     defaults={**_QWEN3_NEXT.defaults, "default_num_experts": 256, "num_experts_per_tok": 8},
 )
 
+# As transformers names them in the place of Qwen's.
+_DELTA_NAMES = {
+    "linear_attn.g_proj": "linear_attn.in_proj_z",
+    "linear_attn.a_proj": "linear_attn.in_proj_a",
+    "linear_attn.b_proj": "linear_attn.in_proj_b",
+    "linear_attn.o_norm": "linear_attn.norm",
+    "linear_attn.o_proj": "linear_attn.out_proj",
+}
 _OLMO = Family(
     "olmo_hybrid",
     qkv_bias="attention_bias",
@@ -155,11 +167,7 @@ _OLMO = Family(
             {
                 "attention_layer_norm": "input_layernorm",
                 "feedforward_layer_norm": "post_attention_layernorm",
-                "linear_attn.g_proj": "linear_attn.in_proj_z",
-                "linear_attn.a_proj": "linear_attn.in_proj_a",
-                "linear_attn.b_proj": "linear_attn.in_proj_b",
-                "linear_attn.o_norm": "linear_attn.norm",
-                "linear_attn.o_proj": "linear_attn.out_proj",
+                **_DELTA_NAMES,
             }
         ),
         join_convolutions,
@@ -173,6 +181,61 @@ _OLMO = Family(
         "linear_conv_kernel_dim": 4,
         "linear_allow_neg_eigval": True,
         "eos_token_id": 100257,
+    },
+)
+
+_KIMI = Family(
+    "kimi_linear",
+    qkv_bias="attention_bias",
+    output_bias="attention_bias",
+    latent=True,
+    layer_types=kimi_layers,
+    reads_layer_types=True,
+    rotary=none_rotate,
+    recurrent={LINEAR: kimi_delta},
+    experts=kimi_experts,
+    layout=(
+        mixers_by_kind,
+        renamed(
+            {
+                **_DELTA_NAMES,
+                "linear_attn.g_a_proj": "linear_attn.in_proj_z",
+                "linear_attn.g_b_proj": "linear_attn.z_up_proj",
+                "linear_attn.f_a_proj": "linear_attn.in_proj_a",
+                "linear_attn.f_b_proj": "linear_attn.a_up_proj",
+            }
+        ),
+        join_convolutions,
+    ),
+    aliases={
+        "model_max_length": "max_position_embeddings",
+        "num_experts_per_token": "num_experts_per_tok",
+        "num_expert_group": "n_group",
+        "moe_renormalize": "norm_topk_prob",
+        "num_shared_experts": "n_shared_experts",
+        "qk_rope_head_dim": "head_dim",  # which files have another number for, that nothing reads
+    },
+    defaults={
+        "num_key_value_heads": 32,
+        "max_position_embeddings": 1_048_576,
+        "rms_norm_eps": 1e-5,
+        "q_lora_rank": None,
+        "kv_lora_rank": 512,
+        "qk_nope_head_dim": 128,
+        "qk_rope_head_dim": 64,
+        "v_head_dim": 128,
+        "rope_interleave": False,
+        "linear_attn_config": {},
+        "linear_num_heads": 32,
+        "linear_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+        **DEEPSEEK3_GATING,
+        "default_num_experts": 256,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": 1024,
+        "routed_scaling_factor": 2.446,
+        "bos_token_id": 163584,
+        "eos_token_id": 163586,
     },
 )
 
@@ -214,6 +277,7 @@ _NEMOTRON = Family(
         "num_experts_per_tok": 2,
         "moe_intermediate_size": 7688,
         "moe_shared_expert_intermediate_size": 7688,
+        "moe_latent_size": None,
         "moe_layer_freq": 1,
         "n_shared_experts": 1,
         "n_group": 1,
@@ -319,6 +383,7 @@ HYBRID_FAMILIES: dict[str, Family] = {
             "time_step_limit": None,
         },
     ),
+    "KimiLinearForCausalLM": _KIMI,
     "NemotronHForCausalLM": _NEMOTRON,
     "OlmoHybridForCausalLM": _OLMO,
     "Qwen3NextForCausalLM": _QWEN3_NEXT,

@@ -29,13 +29,13 @@ def rotated_dim(settings: Settings) -> int:
 
 
 def parse_latent(settings: Settings, ropes: tuple[RopeConfig | None, ...]) -> LatentConfig:
-    """Return what `settings` say of latent attention; the layers' ropes are those of its rotated part.
+    """Return what `settings` say of latent attention; the layers' ropes, if any, are those of its rotated part.
 
     Raises:
         CheckpointError: a number is missing, or they ask for what cede does not compute.
     """
-    rope = ropes[0]
-    assert rope is not None, "in these families every layer rotates"
+    rope = next((rope for rope in ropes if rope is not None), None)
+    rope_dim = rotated_dim(settings)
     heads = integer(settings, "num_attention_heads")
     if settings["num_key_value_heads"] not in (None, heads):
         raise invalid(
@@ -46,25 +46,25 @@ def parse_latent(settings: Settings, ropes: tuple[RopeConfig | None, ...]) -> La
         raise invalid("attention_bias", True, "is not supported without q_lora_rank: q_proj would have none")
     plain_dim = integer(settings, "qk_nope_head_dim")
     value_dim = integer(settings, "v_head_dim")
-    if value_dim > plain_dim + rope.rotary_dim:
+    if value_dim > plain_dim + rope_dim:
         raise invalid("v_head_dim", value_dim, "is not supported: values are wider than queries and keys")
     return LatentConfig(
         query_rank=query_rank,
         rank=integer(settings, "kv_lora_rank"),
         plain_dim=plain_dim,
-        rope_dim=rope.rotary_dim,
+        rope_dim=rope_dim,
         value_dim=value_dim,
-        scale=(plain_dim + rope.rotary_dim) ** -0.5 * _stretching(settings, rope),
+        scale=(plain_dim + rope_dim) ** -0.5 * _stretching(settings, rope),
         interleaved=boolean(settings, "rope_interleave"),
     )
 
 
-def _stretching(settings: Settings, rope: RopeConfig) -> float:
+def _stretching(settings: Settings, rope: RopeConfig | None) -> float:
     """Return by how much a stretched context sharpens attention: the square of YaRN's magnitude.
 
     It applies to every kind of stretching whose parameters have `mscale_all_dim`, as in transformers' modules.
     """
     given = settings.get("rope_scaling") or settings.get("rope_parameters") or {}
-    if rope.kind == "default" or not given.get("mscale_all_dim"):
+    if rope is None or rope.kind == "default" or not given.get("mscale_all_dim"):
         return 1.0
     return yarn_magnitude(rope.factor, number(given, "mscale_all_dim")) ** 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.json_fields import boolean, integer, invalid
+from runtime.checkpoint.json_fields import boolean, integer, invalid, section
 
 if TYPE_CHECKING:
     from runtime.checkpoint.families.family import Family
@@ -136,6 +136,22 @@ def all_linear(settings: Settings, num_layers: int) -> list[str]:
 def all_beside(settings: Settings, num_layers: int) -> list[str]:
     """Let all layers attend, with something recurrent beside, as Falcon-H1 does."""
     return [BESIDE] * num_layers
+
+
+def kimi_layers(settings: Settings, num_layers: int) -> list[str]:
+    """Read the two lists of `linear_attn_config`, which count from 1, as Kimi Linear does; else attend in each fourth.
+
+    Raises:
+        CheckpointError: they do not name each layer once.
+    """
+    given = section(settings, "linear_attn_config")
+    lists = [given.get(key) for key in ("full_attn_layers", "kda_layers")]
+    if lists == [None, None]:
+        return [FULL if layer and layer % 4 == 0 else LINEAR for layer in range(num_layers)]
+    full, linear = (found if isinstance(found, list) else [] for found in lists)
+    if sorted(full + linear, key=str) != sorted(range(1, num_layers + 1), key=str):
+        raise invalid("linear_attn_config", given, f"does not name each of {num_layers} layers once")
+    return [FULL if layer + 1 in full else LINEAR for layer in range(num_layers)]
 
 
 # --- which layers rotate ------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.families.layer_kinds import EXPERTS, FULL, MLP
 from runtime.checkpoint.json_fields import boolean, integer, invalid
@@ -66,17 +66,46 @@ def gemma4_shapes(settings: Settings, types: list[str]) -> tuple[LayerShape, ...
         read_shape({**settings, **_overrides(settings, types)}),
         values_are_keys=boolean(settings, "attention_k_eq_v"),
     )
-    shapes = [full if kind == FULL else read_shape(settings) for kind in types]
+    shapes = _sharing_kv([full if kind == FULL else read_shape(settings) for kind in types], settings, types)
+    width = 2 if boolean(settings, "use_double_wide_mlp") else 1
+    widths = [shape.intermediate_size * (1 if shape.kv_layer is None else width) for shape in shapes]
+    return tuple(replace(shape, intermediate_size=own) for shape, own in zip(shapes, widths, strict=True))
+
+
+def gemma3n_shapes(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
+    """Read the keys of Gemma 3n: each layer has an MLP of its own width, of which gates are cut off in the first."""
+    widths = _by_layer(settings, "intermediate_size", len(types))
+    key, sparse = "activation_sparsity_pattern", 10 if len(types) > 10 else 0
+    by_rule = [0.95] * sparse + [0.0] * (len(types) - sparse)
+    shares = by_rule if settings[key] is None else _by_layer(settings, key, len(types))
+    if any(not isinstance(share, int | float) or not 0 <= share < 1 for share in shares):
+        raise invalid(key, shares, "is not a share below 1 for each layer")
+    shapes = [
+        replace(read_shape({**settings, "intermediate_size": width}), mlp_sparsity=float(share))
+        for width, share in zip(widths, shares, strict=True)
+    ]
+    return tuple(_sharing_kv(shapes, settings, types))
+
+
+def _by_layer(settings: Settings, key: str, layers: int) -> list[Any]:
+    """Return the values of a key that has one for each layer, or one for all."""
+    given = settings[key]
+    if not isinstance(given, list):
+        return [given] * layers
+    if len(given) != layers:
+        raise invalid(key, given, f"does not have a value for each of {layers} layers")
+    return given
+
+
+def _sharing_kv(shapes: list[LayerShape], settings: Settings, types: list[str]) -> list[LayerShape]:
+    """Let the last `num_kv_shared_layers` read the KV of the last layer before them that is of their type."""
     sharing = integer(settings, "num_kv_shared_layers", minimum=0)
     first = max(0, len(types) - sharing)
     latest = {kind: layer for layer, kind in enumerate(types[:first])}
     if not latest.keys() >= set(types[first:]):
         raise invalid("num_kv_shared_layers", sharing, "leaves layers for which no layer of their type has KV")
-    width = 2 if boolean(settings, "use_double_wide_mlp") else 1
-    for layer in range(first, len(types)):
-        inner = width * shapes[layer].intermediate_size
-        shapes[layer] = replace(shapes[layer], kv_layer=latest[types[layer]], intermediate_size=inner)
-    return tuple(shapes)
+    readers = zip(shapes[first:], types[first:], strict=True)
+    return shapes[:first] + [replace(shape, kv_layer=latest[kind]) for shape, kind in readers]
 
 
 def borrowed_kv(settings: Settings, types: list[str]) -> tuple[LayerShape, ...]:
@@ -114,6 +143,25 @@ def gemma4_layer_inputs(settings: Settings) -> tuple[int, int]:
     if size and vocab < integer(settings, "vocab_size"):
         raise invalid(key, vocab, f"is less than the {settings['vocab_size']} of vocab_size")
     return size, vocab
+
+
+def gemma3n_layer_inputs(settings: Settings) -> tuple[int, int]:
+    """Read the same of Gemma 3n, where tokens of images and sounds are given what the first token is."""
+    return integer(settings, "hidden_size_per_layer_input"), integer(settings, "vocab_size_per_layer_input")
+
+
+def one_stream(settings: Settings) -> tuple[int, int]:
+    """Have one stream of hidden states, and nothing beside attention, as in Llama."""
+    return 1, 0
+
+
+def gemma3n_streams(settings: Settings) -> tuple[int, int]:
+    """Read how many streams Gemma 3n has, and the rank of what it has beside attention."""
+    if settings["altup_active_idx"] != 0:
+        raise invalid("altup_active_idx", settings["altup_active_idx"], "is not supported, only 0 is")
+    if not boolean(settings, "altup_correct_scale"):
+        raise invalid("altup_correct_scale", False, "is not supported, only true is")
+    return integer(settings, "altup_num_inputs", minimum=2), integer(settings, "laurel_rank")
 
 
 def full_layers(types: list[str]) -> list[str]:

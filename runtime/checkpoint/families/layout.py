@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from runtime.checkpoint.recurrent_config import GatedDeltaConfig, NoMixerConfig
+from runtime.checkpoint.recurrent_config import GatedDeltaConfig, Mamba2Config, NoMixerConfig
 from runtime.checkpoint.stored import JoinedRows, SelectedColumns, SelectedRows
 from runtime.errors import CheckpointError
 
@@ -87,7 +87,8 @@ _MODULE_PARTS = {
 
 _BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
 _KEYS_VALUES = re.compile(r"model\.layers\.(?P<layer>\d+)\.self_attn\.[kv]_(?:proj|norm)\.")
-_MIXER = re.compile(r"^(model\.layers\.)(\d+)\.mixer\.")
+_MIXER = re.compile(r"^(model\.layers\.)(\d+)\.(?:mixer|self_attn)\.")
+_MIXERS: Mapping[type[object], str] = {NoMixerConfig: "mlp", Mamba2Config: "mamba", GatedDeltaConfig: "linear_attn"}
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
 
@@ -187,13 +188,12 @@ def join_convolutions(tensors: Mapping[str, StoredTensor], config: Sizes) -> Map
 
 
 def mixers_by_kind(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
-    """Give `mixer` the name of what it is in each layer (Nemotron-H)."""
+    """Give `mixer` the name of what it is in each layer (Nemotron-H), and `self_attn`, too (Kimi)."""
 
     def own(found: re.Match[str]) -> str:
         layer = int(found[2])
         kind = config.recurrent[layer] if layer < config.num_layers else None
-        name = "self_attn" if kind is None else "mlp" if isinstance(kind, NoMixerConfig) else "mamba"
-        return f"{found[1]}{layer}.{name}."
+        return f"{found[1]}{layer}.{_MIXERS.get(type(kind), 'self_attn')}."
 
     return {_MIXER.sub(own, name): stored for name, stored in tensors.items()}
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.json_fields import boolean, integer, invalid, number, numbers
+from runtime.checkpoint.json_fields import boolean, integer, invalid, number, numbers, section
 from runtime.checkpoint.recurrent_config import (
     BesideAttentionConfig,
     GatedDeltaConfig,
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # As the files of transformers 4 and of 5 have it.
 _NO_LIMIT = (None, [0.0, math.inf], [0.0, {"__float__": "Infinity"}])
 _LINEAR_HEADS = ("linear_num_key_heads", "linear_num_value_heads")
+_LINEAR_DIMS = ("linear_key_head_dim", "linear_value_head_dim")
+_WIDTH = "linear_conv_kernel_dim"
 
 
 def short_conv(settings: Settings) -> ShortConvConfig:
@@ -40,7 +42,7 @@ def gated_delta(settings: Settings) -> GatedDeltaConfig:
     if heads % key_heads:
         raise invalid("linear_num_value_heads", heads, f"is not a multiple of the {key_heads} heads of keys")
     return GatedDeltaConfig(
-        width=integer(settings, "linear_conv_kernel_dim"),
+        width=integer(settings, _WIDTH),
         key_heads=key_heads,
         heads=heads,
         key_dim=integer(settings, "linear_key_head_dim"),
@@ -58,6 +60,16 @@ def olmo_delta(settings: Settings) -> GatedDeltaConfig:
     sizes = {"linear_key_head_dim": key_dim, "linear_value_head_dim": value_dim}
     beta = 2.0 if boolean(settings, "linear_allow_neg_eigval") else 1.0
     return replace(gated_delta({**settings, **given, **sizes}), beta=beta, is_split=True, norm_eps=1e-5)
+
+
+def kimi_delta(settings: Settings) -> GatedDeltaConfig:
+    """Read the keys of Kimi Linear's linear attention; published files have them under `linear_attn_config`."""
+    given = section(settings, "linear_attn_config")
+    keys = {"num_heads": "linear_num_heads", "head_dim": "linear_head_dim", "short_conv_kernel_size": _WIDTH}
+    own = {**settings, **{key: given[name] for name, key in keys.items() if name in given}}
+    dim = integer(own, "linear_head_dim")
+    sizes = {**dict.fromkeys(_LINEAR_HEADS, integer(own, "linear_num_heads")), **dict.fromkeys(_LINEAR_DIMS, dim)}
+    return replace(gated_delta({**own, **sizes}), is_split=True, gate_rank=dim)
 
 
 def mamba2(settings: Settings) -> Mamba2Config:

@@ -15,6 +15,13 @@ def plain_mlp(settings: Settings) -> int:
     return integer(settings, "intermediate_size")
 
 
+def widest_mlp(settings: Settings) -> int:
+    """Take the largest, where the file says one for each layer, as Gemma 3n does."""
+    given = settings["intermediate_size"]
+    widths = given if isinstance(given, list) and given else [given]
+    return max(plain_mlp({"intermediate_size": width}) for width in widths)
+
+
 def granite_mlp(settings: Settings) -> int:
     """Take the size of what all rows go through, where a layer has no experts beside it, as Granite's hybrids do."""
     return integer(settings, "intermediate_size" if settings["num_local_experts"] else "shared_intermediate_size")

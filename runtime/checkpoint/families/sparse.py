@@ -33,7 +33,7 @@ _GRANITE_MOE = replace(
     },
 )
 
-_DEEPSEEK3_GATING = {
+DEEPSEEK3_GATING = {
     "scoring_func": None,
     "topk_method": None,
     "moe_layer_freq": 1,
@@ -56,7 +56,7 @@ SPARSE_FAMILIES: dict[str, Family] = {
         partial_rotary=True,
         experts=deepseek3_experts,
         defaults={
-            **_DEEPSEEK3_GATING,
+            **DEEPSEEK3_GATING,
             "num_key_value_heads": 8,
             "rms_norm_eps": 1e-5,
             "partial_rotary_factor": 0.5,
@@ -75,7 +75,7 @@ SPARSE_FAMILIES: dict[str, Family] = {
         latent=True,
         experts=deepseek3_experts,
         defaults={
-            **_DEEPSEEK3_GATING,
+            **DEEPSEEK3_GATING,
             "rms_norm_eps": 1e-5,
             "q_lora_rank": 768,
             "kv_lora_rank": 512,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runtime.checkpoint.gguf import deepseek, gemma4, hybrid
+from runtime.checkpoint.gguf import deepseek, gemma3n, gemma4, hybrid
 from runtime.checkpoint.gguf.architecture import (
     CORRECTION,
     MODULES,
@@ -68,6 +68,11 @@ _GEMMA_NORMS = {
     "post_ffw_norm": "post_feedforward_layernorm",
 }
 _GEMMA = {**_ATTENTION, **_MLP, **_GEMMA_NORMS}
+_LAYER_INPUTS = {
+    "inp_gate": "per_layer_input_gate",
+    "proj": "per_layer_projection",
+    "post_norm": "post_per_layer_input_norm",
+}
 
 _EXPERT_COUNTS = {
     "expert_count": Key("num_local_experts", required=True),
@@ -329,6 +334,16 @@ ARCHITECTURES = {
         added_to_norms=1.0,
         narrow_layers=62,  # 27B
     ),
+    "gemma3n": Architecture(
+        "Gemma3nForCausalLM",
+        "gemma3n_text",
+        {**_GEMMA, **_QK_NORM, **_LAYER_INPUTS, **gemma3n.TENSORS},
+        keys={**RMS_NORM, **_WINDOW, **gemma3n.KEYS},
+        fixed={"altup.active_idx": 0},
+        more_keys=gemma3n.MORE_KEYS,
+        more_settings=gemma3n.gemma3n_settings,
+        restored=gemma3n.split_streams,
+    ),
     "gemma4": Architecture(
         "Gemma4ForCausalLM",
         "gemma4_text",
@@ -336,9 +351,7 @@ ARCHITECTURES = {
             **_GEMMA,
             **_QK_NORM,
             "layer_output_scale.weight": "layer_scalar",
-            "inp_gate": "per_layer_input_gate",
-            "proj": "per_layer_projection",
-            "post_norm": "post_per_layer_input_norm",
+            **_LAYER_INPUTS,
             "ffn_gate_inp": "mlp.gate",
             "ffn_gate_inp.scale": "mlp.gate.scale",
             "ffn_gate_up_exps.weight": "mlp.experts.gate_up_proj",

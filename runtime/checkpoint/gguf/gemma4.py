@@ -13,17 +13,16 @@ from runtime.checkpoint.gguf import rope
 
 if TYPE_CHECKING:
     from runtime.checkpoint.gguf.file import GgufFile
-    from runtime.checkpoint.gguf.metadata import Metadata
     from runtime.checkpoint.json_fields import Settings
 
 ARCHITECTURE = "gemma4"
-_INNER, _KV_HEADS = "feed_forward_length", "attention.head_count_kv"
+INNER, _KV_HEADS = "feed_forward_length", "attention.head_count_kv"
 _LOCAL_DIM, _LOCAL_VALUES = "attention.key_length_swa", "attention.value_length_swa"
 _ROTARY_DIM, _LOCAL_ROTARY_DIM = "rope.dimension_count", "rope.dimension_count_swa"
-KEYS = frozenset({_INNER, _KV_HEADS, _LOCAL_DIM, _LOCAL_ROTARY_DIM, _LOCAL_VALUES})
+KEYS = frozenset({INNER, _KV_HEADS, _LOCAL_DIM, _LOCAL_ROTARY_DIM, _LOCAL_VALUES})
 
 _PATTERN = "attention.sliding_window_pattern"
-_LAYER_EMBEDDING = "per_layer_token_embd.weight"
+LAYER_EMBEDDING = "per_layer_token_embd.weight"
 _NEVER = 1e29  # what has a wavelength so many times as long does not turn
 
 
@@ -46,14 +45,14 @@ def gemma4_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
         if metadata.find(f"{prefix}{key}", int) not in (None, local_dim):
             raise metadata.invalid(f"{prefix}{key}", f"is not the {local_dim} of {prefix}{_LOCAL_DIM}, as it has to be")
     first, shared = types.index(FULL), settings.get("num_kv_shared_layers", 0)
-    heads = _by_layer(metadata, _KV_HEADS, layers)
+    heads = by_layer(file, _KV_HEADS, layers)
     full_heads, local_heads = heads[first], heads[types.index(SLIDING)]
     if heads != [full_heads if kind == FULL else local_heads for kind in types]:
         raise metadata.invalid(f"{prefix}{_KV_HEADS}", "differs among layers of one kind")
-    widths = _by_layer(metadata, _INNER, layers)
+    widths = by_layer(file, INNER, layers)
     if widths != widths[:1] * (layers - shared) + widths[-1:] * shared or widths[-1] not in (widths[0], 2 * widths[0]):
-        raise metadata.invalid(f"{prefix}{_INNER}", "is not one width, and that or twice that where KV is shared")
-    embedding = file.tensors.get(_LAYER_EMBEDDING)
+        raise metadata.invalid(f"{prefix}{INNER}", "is not one width, and that or twice that where KV is shared")
+    embedding = file.tensors.get(LAYER_EMBEDDING)
     own = {"head_dim": dim, "num_key_value_heads": full_heads}
     return {
         "head_dim": local_dim,
@@ -68,9 +67,13 @@ def gemma4_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _by_layer(metadata: Metadata, key: str, layers: int) -> list[int]:
-    """Return a key's value for each layer, of which the file has one for each or one for all."""
-    key = f"{ARCHITECTURE}.{key}"
+def by_layer(file: GgufFile, key: str, layers: int) -> list[int]:
+    """Return a key's value for each layer, of which the file has one for each or one for all.
+
+    Raises:
+        CheckpointError: it is missing, or of another type or length.
+    """
+    metadata, key = file.metadata, f"{file.architecture}.{key}"
     if not isinstance(metadata.get(key), list):
         return [metadata.require(key, int)] * layers
     values = metadata.require_list(key, int)

@@ -6,7 +6,7 @@
   `recurrent`: rows with the states that they go on from
 - `attention`: `attend`, `step_mask`; `tiles`: `choose_tile_kernel`
 - `mlp`: `GatedMlp`; `experts`: `MixtureOfExperts`, `router`: `Router`
-- `layer_inputs`: `LayerInputs`, what layers are given of a token besides the hidden states
+- `gemma`: what Gemma's layers have besides
 - `norm`: `read_norm`
 - `native_layer`: a layer by the kernels for CPUs, `native_mixers`: attention in it, `native_recurrent`: or recurrence;
   `recorded`: layers as CUDA graphs

@@ -38,7 +38,7 @@ class LayerRows:
 
     segments: list[Segment]
     ranges: list[range]  # each segment's rows
-    hidden: torch.Tensor  # [rows, hidden]
+    hidden: torch.Tensor  # [rows, hidden], or of several streams [rows, streams, hidden]
     rotations: list[Rotation]  # for each of the model's rotary embeddings (`ModelConfig.distinct_ropes`)
     query_scale: torch.Tensor | None = None  # float32 [rows, 1, 1], where queries are scaled by their position
     masks: dict[MaskKind, torch.Tensor | None]  # as `step_mask` makes them

@@ -16,8 +16,8 @@ from runtime.checkpoint.recurrent_config import (
 )
 from runtime.nn.layers.experts import ExpertsBesideMlp, MixtureOfExperts
 from runtime.nn.layers.gated_delta import GatedDelta
+from runtime.nn.layers.gemma.layer_inputs import LayerInput
 from runtime.nn.layers.latent_attention import LatentAttention
-from runtime.nn.layers.layer_inputs import LayerInput
 from runtime.nn.layers.mamba2 import Mamba2
 from runtime.nn.layers.mlp import read_mlp
 from runtime.nn.layers.norm import read_norm
@@ -89,6 +89,12 @@ class DecoderLayer:
         self.beside_mlp = ExpertsBesideMlp(source, config, index) if beside else None
         self.after_mlp = read_norm(source, norms.after_mlp, config)
         self.layer_input = LayerInput(source, config) if config.layer_input_size else None
+        self.altup: AltUp | None = None
+        self.laurel: Laurel | None = None
+        if config.streams > 1:
+            from runtime.nn.layers.gemma.altup import AltUp, Laurel  # which no other family needs
+
+            self.altup, self.laurel = AltUp(source, config), Laurel(source, config)
         self._index = index
         self.scalar = source.tensor("layer_scalar", 1) if config.layer_scalars else None
         self._parallel = norms.parallel
@@ -98,24 +104,29 @@ class DecoderLayer:
     def nbytes(self) -> int:
         """Bytes of memory."""
         norms = self.before_attention, self.after_attention, self.before_mlp, self.after_mlp
-        parts = self.attention, self.mlp, self.beside_mlp, *norms, self.layer_input, self.scalar
-        return sum(part.nbytes for part in parts if part is not None)
+        others = self.beside_mlp, self.layer_input, self.altup, self.laurel, self.scalar
+        return sum(part.nbytes for part in (self.attention, self.mlp, *norms, *others) if part is not None)
 
     def __call__(self, batch: LayerRows, kv: KVCache) -> None:
         """Transform the hidden states of all rows, in place, and write their KV."""
-        hidden = batch.hidden
+        hidden = batch.hidden if self.altup is None else self.altup.predict(batch.hidden)
         normed = self.before_attention(hidden)
         if self.attention is not None:
             hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=self._scale)
+        if self.laurel is not None:
+            self.laurel(normed, hidden)
         if self.mlp is not None:
             normed = normed if self._parallel else self.before_mlp(hidden)
             added = batch.whole(self.mlp(normed))
             if self.beside_mlp is not None:
                 added = self.beside_mlp(hidden, added)
             hidden.add_(self.after_mlp(added), alpha=self._mlp_scale)
+        changed = hidden
+        if self.altup is not None:
+            hidden, changed = self.altup.correct(batch.hidden, hidden)
         if self.layer_input is not None:
             assert batch.layer_inputs is not None, "the model gives them to all layers or to none"
-            hidden.add_(self.layer_input(hidden, batch.layer_inputs[:, self._index]))
+            changed.add_(self.layer_input(hidden, batch.layer_inputs[:, self._index]))
         if self.scalar is not None:
             hidden.mul_(self.scalar)
 
@@ -138,10 +149,17 @@ def _attention(source: WeightSource, config: ModelConfig, index: int) -> Mixer |
 
 
 def _mlp(source: WeightSource, config: ModelConfig, index: int) -> Mlp | MixtureOfExperts | None:
-    experts, inner = config.experts[index], config.shape(index).intermediate_size
+    experts, shape = config.experts[index], config.shape(index)
     if experts is not None and not experts.beside_mlp:
         return MixtureOfExperts(source, config.hidden_size, experts, config.activation)
-    if not inner:
+    if not shape.intermediate_size:
         return None
-    gate = config.scales.gate
-    return read_mlp(source, config.hidden_size, inner, config.activation, bias=config.mlp_bias, gate_factor=gate)
+    return read_mlp(
+        source,
+        config.hidden_size,
+        shape.intermediate_size,
+        config.activation,
+        bias=config.mlp_bias,
+        gate_factor=config.scales.gate,
+        sparsity=shape.mlp_sparsity,
+    )

@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from runtime.nn.layers.mlp import GatedMlp, read_mlp
 from runtime.nn.layers.norm import read_norm
 from runtime.nn.layers.router import Router
-from runtime.nn.matrices.linear import total_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,10 +51,13 @@ class MixtureOfExperts:
         if config.clamped is not None:
             read = partial(GatedMlp, activation=partial(clamped_swiglu, clamped=config.clamped))
         self.router = Router(source.under("gate"), hidden, config)
+        width = config.latent_size or hidden
         self.experts = [
-            read(source.under(f"experts.{index}"), hidden, config.intermediate_size, bias=config.bias)
+            read(source.under(f"experts.{index}"), width, config.intermediate_size, bias=config.bias)
             for index in range(config.count)
         ]
+        self.latent_down = source.linear({"fc1_latent_proj": width}, hidden) if config.latent_size else None
+        self.latent_up = source.linear({"fc2_latent_proj": hidden}, width) if config.latent_size else None
         self.shared: Mlp | None = None
         self.shared_gate = source.tensor("shared_expert_gate.weight", 1, hidden) if config.shared_gate else None
         if config.shared_size:
@@ -64,8 +66,8 @@ class MixtureOfExperts:
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        shared = total_bytes(self.shared_gate) + (0 if self.shared is None else self.shared.nbytes)
-        return self.router.nbytes + shared + sum(expert.nbytes for expert in self.experts)
+        others = self.shared, self.shared_gate, self.latent_down, self.latent_up
+        return self.router.nbytes + sum(part.nbytes for part in (*self.experts, *others) if part is not None)
 
     def __call__(self, x: Tensor, scored: Tensor | None = None) -> Tensor:
         """Transform rows, `[rows, hidden]` to the same; `scored` is what the router sees of them, if not `x`."""
@@ -73,12 +75,14 @@ class MixtureOfExperts:
         rows, per_row = experts.shape
         by_expert, places = experts.flatten().sort()  # [rows * per row]: each row as often as it has experts
         met = _read_met(by_expert)
-        entering = x[torch.div(places, per_row, rounding_mode="floor")].split_with_sizes(list(met.values()))
+        given = x if self.latent_down is None else self.latent_down(x)
+        entering = given[torch.div(places, per_row, rounding_mode="floor")].split_with_sizes(list(met.values()))
         leaving = torch.cat([self.experts[expert](own) for expert, own in zip(met, entering, strict=True)])
         ranked = torch.empty_like(leaving)
         ranked[places] = leaving
         weighted = ranked.view(rows, per_row, -1) * weights.unsqueeze(-1)  # float32
         routed = weighted.sum(1).to(x.dtype)
+        routed = routed if self.latent_up is None else self.latent_up(routed)
         if self.shared is None:
             return routed
         shared = self.shared(x)

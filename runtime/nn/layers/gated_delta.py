@@ -1,4 +1,4 @@
-"""Linear attention by the gated delta rule, as Qwen3-Next and OLMo have it (Gated Delta Networks, arXiv 2412.06464)."""
+"""Linear attention by the gated delta rule: Gated Delta Networks (arXiv 2412.06464), and Kimi Delta Attention."""
 
 from __future__ import annotations
 
@@ -39,21 +39,26 @@ class GatedDelta:
         self.config, self._index = config, index
         keys = config.key_heads * config.key_dim
         qkv = {"q_proj": keys, "k_proj": keys, "v_proj": inner} if config.is_split else {"in_proj_qkv": config.channels}
-        self.input = own.linear({**qkv, "in_proj_z": inner}, hidden)
+        heads, rank = config.heads, config.gate_rank
+        self.input = own.linear({**qkv, "in_proj_z": rank or inner}, hidden)
+        self.gate_up = own.linear({"z_up_proj": inner}, rank) if rank else None
         self.output = own.linear({"out_proj": hidden}, inner)
         # Small, and not quantised: what they say of a state's decay adds up over rows.
-        self.beta = own.tensor("in_proj_b.weight", config.heads, hidden)
-        self.rate = own.tensor("in_proj_a.weight", config.heads, hidden)
+        self.beta = own.tensor("in_proj_b.weight", heads, hidden)
+        self.rate = own.tensor("in_proj_a.weight", rank or heads, hidden)
+        self.rate_up = own.tensor("a_up_proj.weight", keys, rank) if rank else None
         self.conv = own.tensor("conv1d.weight", config.channels, 1, config.width)
-        self.decay = own.tensor("A_log", config.heads, dtype=torch.float32).exp().neg()
-        self.rate_bias = own.tensor("dt_bias", config.heads, dtype=torch.float32)
+        decays = (1, 1, heads, 1) if rank else (heads,)  # as the files have them
+        self.decay = own.tensor("A_log", *decays, dtype=torch.float32).view(heads, 1).exp().neg()
+        self.rate_bias = own.tensor("dt_bias", keys if rank else heads, dtype=torch.float32).view(heads, -1)
         self.norm = RMSNorm(own.tensor("norm.weight", config.value_dim), config.norm_eps or eps)
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        plain = total_bytes(self.beta, self.rate, self.conv, self.decay, self.rate_bias)
-        return self.input.nbytes + self.output.nbytes + self.norm.nbytes + plain
+        plain = total_bytes(self.beta, self.rate, self.rate_up, self.conv, self.decay, self.rate_bias)
+        gate_up = 0 if self.gate_up is None else self.gate_up.nbytes
+        return self.input.nbytes + gate_up + self.output.nbytes + self.norm.nbytes + plain
 
     def __call__(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
         """Mix all rows, `[rows, hidden]` to the same, each with those of its sequence before it."""
@@ -63,13 +68,16 @@ class GatedDelta:
         keys = own.key_heads * own.key_dim
         query, key, value = mixed.tensor_split([keys, 2 * keys], dim=-1)
         value = value.view(rows, own.heads, -1)
+        rate = F.linear(x, self.rate)
+        rate = rate if self.rate_up is None else F.linear(rate, self.rate_up)
         parts = (
             l2norm(query.view(rows, own.key_heads, -1)),
             l2norm(key.view(rows, own.key_heads, -1)),
             value,
-            self.decay * F.softplus(F.linear(x, self.rate).float() + self.rate_bias),
+            self.decay * F.softplus(rate.float().view(rows, own.heads, -1) + self.rate_bias),
             F.linear(x, self.beta).float().sigmoid() * own.beta,
         )
         ruled = batch.with_states.recur(self._index, parts, value, gated_delta_step, gated_delta_rule)
-        gated = self.norm(ruled).float() * F.silu(gate.float().view(rows, own.heads, -1))
+        gate = F.silu(gate.float()) if self.gate_up is None else self.gate_up(gate).float().sigmoid()
+        gated = self.norm(ruled).float() * gate.view(rows, own.heads, -1)
         return self.output(gated.to(x.dtype).flatten(1))

@@ -55,9 +55,8 @@ class LatentAttention:
     def __init__(self, source: WeightSource, config: ModelConfig, index: int) -> None:
         latent, rope, heads = config.latent, config.ropes[index], config.num_heads
         assert latent is not None
-        assert rope is not None
         self._heads, self._latent, self._index = heads, latent, index
-        self._rope = config.distinct_ropes.index(rope)
+        self._rope = None if rope is None else config.distinct_ropes.index(rope)
         self._mask = None, config.group(index)
         self._query_width = latent.query_rank or heads * latent.query_dim
         query = "q_proj" if latent.query_rank is None else "q_a_proj"
@@ -106,14 +105,15 @@ class LatentAttention:
         query, stored = self.down(x).split_with_sizes((self._query_width, latent.stored_dim), dim=-1)
         if self.query_norm is not None and self.query_up is not None:
             query = self.query_up(self.query_norm(query))
-        query = query.view(-1, self._heads, latent.query_dim)
-        cos, sin = batch.rotations[self._rope]
-        rotated = query[..., latent.plain_dim :]
-        apply_rope(rotated, cos, sin, out=rotated)
+        query, key = query.view(-1, self._heads, latent.query_dim), stored[:, None, latent.rank :]
+        if self._rope is not None:
+            cos, sin = batch.rotations[self._rope]
+            rotated = query[..., latent.plain_dim :]
+            apply_rope(rotated, cos, sin, out=rotated)
+            key = apply_rope(key, cos, sin)
         if batch.query_scale is not None:
             query.mul_(batch.query_scale)
-        key = apply_rope(stored[:, None, latent.rank :], cos, sin).squeeze(1)
-        return query, torch.cat((self.latent_norm(stored[:, : latent.rank]), key), dim=-1)
+        return query, torch.cat((self.latent_norm(stored[:, : latent.rank]), key.squeeze(1)), dim=-1)
 
     # --- the two forms --------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch.nn.functional as F
@@ -23,6 +25,17 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
 def geglu(gate: Tensor, up: Tensor) -> Tensor:
     """Return `gelu(gate) * up` with the approximation of GELU that uses tanh; `[rows, inner]` all."""
     return F.gelu(gate, approximate="tanh").mul_(up)
+
+
+def sparse(gate: Tensor, up: Tensor, joined: Callable[[Tensor, Tensor], Tensor], deviations: float) -> Tensor:
+    """Join gate and up, `[rows, inner]`, of what a gate has above its row's mean and so many standard deviations.
+
+    So of gates that are distributed normally a share is left (Gemma 3n).
+    """
+    apart = gate.float()
+    apart = apart - apart.mean(-1, keepdim=True)
+    cut = apart.square().mean(-1, keepdim=True).sqrt_().mul_(deviations)
+    return joined(apart.sub_(cut).relu_().to(gate.dtype), up)
 
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor, Tensor], Tensor]] = {"silu": swiglu, "gelu_tanh": geglu}
@@ -105,8 +118,12 @@ def read_mlp(
     *,
     bias: bool = False,
     gate_factor: float = 1.0,
+    sparsity: float = 0.0,
 ) -> Mlp:
-    """Return the MLP that has this activation."""
+    """Return the MLP that has this activation, of which that share of the gates is cut off."""
     if activation == "relu2":
         return SquaredReluMlp(source, hidden, inner, bias=bias)
-    return GatedMlp(source, hidden, inner, bias=bias, activation=ACTIVATIONS[activation], gate_factor=gate_factor)
+    joined = ACTIVATIONS[activation]
+    if sparsity:
+        joined = partial(sparse, joined=joined, deviations=NormalDist().inv_cdf(sparsity))
+    return GatedMlp(source, hidden, inner, bias=bias, activation=joined, gate_factor=gate_factor)

@@ -87,8 +87,10 @@ def native_convolution(conv: ShortConv, index: int, buffers: StateBuffers) -> Na
 
 
 def native_delta(delta: GatedDelta, index: int, buffers: StateBuffers) -> NativeRecurrence:
-    """Describe a gated delta rule.  Raises NotInKernels for heads that are not in whole vectors."""
+    """Describe a gated delta rule.  Raises NotInKernels for Kimi's form, and heads that are not in whole vectors."""
     own = delta.config
+    if own.gate_rank is not None:
+        raise NotInKernels("channels that decay each by itself")
     if own.key_dim % LANES or own.value_dim % LANES:
         raise NotInKernels("recurrent heads of another size")
     convolution, kept = _convolution(delta.conv, None, buffers.part(index, 0))

@@ -123,7 +123,7 @@ def _static_rows(
     return LayerRows(
         segments=[],
         ranges=[],
-        hidden=torch.zeros(size, config.hidden_size, device=device, dtype=dtype),
+        hidden=torch.zeros(size, *config.row_shape, device=device, dtype=dtype),
         rotations=[(angles(rope.rotary_dim), angles(rope.rotary_dim)) for rope in config.distinct_ropes],
         query_scale=None if config.scales.query is None else angles(1).float(),
         masks={},

@@ -19,6 +19,8 @@ from transformers import (
     Gemma3Config,
     Gemma3ForCausalLM,
     Gemma3ForConditionalGeneration,
+    Gemma3nForCausalLM,
+    Gemma3nTextConfig,
     Gemma3TextConfig,
     Gemma4Config,
     Gemma4ForCausalLM,
@@ -79,6 +81,23 @@ _gemma3 = partial(
     head_dim=32,
     query_pre_attn_scalar=24,
     sliding_window=16,
+)
+_gemma3n = partial(
+    write_checkpoint,
+    model_class=Gemma3nForCausalLM,
+    config_class=Gemma3nTextConfig,
+    embedding=0.05,
+    head_dim=16,
+    sliding_window=16,
+    final_logit_softcapping=4.0,
+    num_hidden_layers=4,
+    layer_types=["sliding_attention", "full_attention"] * 2,
+    num_kv_shared_layers=2,
+    hidden_size_per_layer_input=8,
+    vocab_size_per_layer_input=200,  # tokens behind these are given what the first is
+    pad_token_id=0,
+    laurel_rank=12,
+    activation_sparsity_pattern=[0.9, 0.6, 0.0, 0.0],
 )
 _gemma4 = partial(
     write_checkpoint,
@@ -189,6 +208,16 @@ DENSE_FAMILIES: dict[str, Callable[..., None]] = {
         config_class=_gemma3_with_images_config,
         seed=22,
         sliding_window_pattern=3,
+    ),
+    "gemma3n": partial(_gemma3n, seed=50),
+    "gemma3n-widths": partial(
+        _gemma3n,
+        seed=51,
+        vocab_size_per_layer_input=VOCAB_SIZE,
+        altup_num_inputs=3,
+        num_kv_shared_layers=0,
+        intermediate_size=[96, 64, 96, 80],
+        tie_word_embeddings=False,
     ),
     "gemma4": partial(_gemma4, seed=50),
     "gemma4-shared-values": partial(

@@ -10,6 +10,8 @@ from transformers import (
     FalconH1ForCausalLM,
     GraniteMoeHybridConfig,
     GraniteMoeHybridForCausalLM,
+    KimiLinearConfig,
+    KimiLinearForCausalLM,
     Lfm2Config,
     Lfm2ForCausalLM,
     Lfm2MoeConfig,
@@ -102,6 +104,19 @@ _falcon = partial(
     mamba_n_groups=2,
     mamba_d_state=24,
 )
+_kimi = partial(
+    write_checkpoint,
+    model_class=KimiLinearForCausalLM,
+    config_class=KimiLinearConfig,
+    num_key_value_heads=4,
+    kv_lora_rank=48,
+    qk_nope_head_dim=12,
+    qk_rope_head_dim=8,
+    v_head_dim=20,
+    num_experts=6,
+    num_experts_per_token=2,
+    moe_intermediate_size=32,
+)
 _nemotron = partial(
     write_checkpoint,
     model_class=NemotronHForCausalLM,
@@ -162,6 +177,29 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
     "granite-hybrid-moe": partial(
         _granite_hybrid, seed=58, num_local_experts=5, mamba_proj_bias=True, attention_bias=True, mamba_n_groups=1
     ),
+    "kimi-linear": partial(
+        _kimi,
+        seed=63,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        linear_num_heads=3,
+        linear_head_dim=16,
+    ),
+    "kimi-linear-lists": partial(
+        _kimi,
+        seed=64,
+        linear_attn_config={
+            "full_attn_layers": [1],
+            "kda_layers": [2, 3],
+            "num_heads": 2,
+            "head_dim": 24,
+            "short_conv_kernel_size": 3,
+        },
+        q_lora_rank=32,
+        attention_bias=True,
+        num_expert_group=2,
+        num_shared_experts=2,
+        first_k_dense_replace=2,
+    ),
     "nemotron-h": partial(
         _nemotron,
         seed=61,
@@ -179,6 +217,15 @@ HYBRID_FAMILIES: dict[str, Callable[..., None]] = {
         moe_shared_expert_intermediate_size=48,
         routed_scaling_factor=1.5,
         use_conv_bias=False,
+    ),
+    "nemotron-h-latent": partial(
+        _nemotron,
+        seed=65,
+        layers_block_type=["linear_attention", "moe", "full_attention"],
+        n_routed_experts=6,
+        moe_intermediate_size=32,
+        moe_latent_size=24,
+        moe_shared_expert_intermediate_size=48,
     ),
     "olmo-hybrid": partial(_olmo_hybrid, seed=59, rope_parameters={"rope_type": "default", "rope_theta": None}),
     "olmo-hybrid-rope": partial(

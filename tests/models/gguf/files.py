@@ -12,6 +12,7 @@ import math
 import re
 from dataclasses import dataclass
 from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import gguf
@@ -54,7 +55,7 @@ _UNCHANGED = (
         "qwen3.5",
         "qwen3.5-moe",
     ),
-    *("gemma4", "gemma4-shared-values", "gemma4-experts", "gemma4-layer-inputs"),
+    *("gemma3n", "gemma3n-widths", "gemma4", "gemma4-shared-values", "gemma4-experts", "gemma4-layer-inputs"),
 )
 _CHANGED: dict[str, dict[str, Any]] = {
     **{name: {"query_pre_attn_scalar": 32} for name in ("gemma2", "gemma3", "gemma3-rope")},
@@ -113,6 +114,7 @@ _CONVERSIONS = {
     "Ernie4_5ForCausalLM": _Conversion(MODEL_ARCH.ERNIE4_5),
     "SeedOssForCausalLM": _Conversion(MODEL_ARCH.SEED_OSS),
     "GlmForCausalLM": _Conversion(MODEL_ARCH.CHATGLM, joined=True),
+    "Gemma3nForCausalLM": _Conversion(MODEL_ARCH.GEMMA3N),
     "Gemma4ForCausalLM": _Conversion(MODEL_ARCH.GEMMA4),
     "Gemma3ForCausalLM": _Conversion(MODEL_ARCH.GEMMA3, added_to_norms=1.0),
     "Glm4MoeForCausalLM": _Conversion(MODEL_ARCH.GLM4_MOE),
@@ -203,6 +205,8 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         if getattr(config, setting, None) is not None:
             add(writer, getattr(config, setting))
     _add_experts(writer, config)
+    if config.model_type == "gemma3n_text":
+        _add_gemma3n(writer, config)
     if hasattr(config, "kv_lora_rank"):
         _add_latent(writer, config)
     elif getattr(config, "head_dim", None) is not None:
@@ -246,6 +250,15 @@ def _add_lfm2(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         multiple = config.block_multiple_of
         size = int(config.block_ffn_dim_multiplier * int(2 * config.intermediate_size / 3))
         writer.add_feed_forward_length(multiple * math.ceil(size / multiple))
+
+
+def _add_gemma3n(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    writer.add_altup_active_idx(config.altup_active_idx)
+    writer.add_altup_num_inputs(config.altup_num_inputs)
+    writer.add_embedding_length_per_layer_input(config.hidden_size_per_layer_input)
+    writer.add_shared_kv_layers(config.num_kv_shared_layers)
+    shares = config.activation_sparsity_pattern
+    writer.add_activation_sparsity_scale([NormalDist().inv_cdf(one) if one else -math.inf for one in shares])
 
 
 def _add_gemma4(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -403,8 +416,8 @@ def _converted(
         gguf.get_tensor_name_map(arch, config.num_hidden_layers)
         for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
     )
-    is_gemma4 = conversion.arch == MODEL_ARCH.GEMMA4  # which has stacks of experts, and other names, in its own files
-    stored = shards if is_gemma4 else canonical_experts(shards, config.architectures[0])
+    is_gemma = conversion.arch in (MODEL_ARCH.GEMMA3N, MODEL_ARCH.GEMMA4)  # whose own files have other names
+    stored = shards if is_gemma else canonical_experts(shards, config.architectures[0])
     tensors = {name: tensor.expand().float() for name, tensor in stored.items()}
     tensors = {
         name.replace("correction_bias", "correction.bias"): one.squeeze() if one.dim() > 1 else one
@@ -422,7 +435,7 @@ def _converted(
         if name.endswith("norm.weight") and not name.endswith("linear_attn.norm.weight"):
             tensor = tensor + conversion.added_to_norms
         suffixes = (".weight", ".bias")
-        name, end = _gemma4_name(name) if is_gemma4 else (name, "")
+        name, end = _gemma_name(name) if is_gemma else (name, "")
         renamed = names.get_name(name, try_suffixes=suffixes) or modules.get_name(name, try_suffixes=suffixes)
         assert renamed is not None, name
         yield f"{renamed}.weight" if name.endswith("sinks") else renamed + end, tensor
@@ -455,13 +468,22 @@ def _split_shared(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:
     return split
 
 
-def _gemma4_name(name: str) -> tuple[str, str]:
-    """Return what Gemma 4 calls a tensor without an end that llama.cpp calls otherwise, and that."""
+def _gemma_name(name: str) -> tuple[str, str]:
+    """Return what Gemma 3n or 4 calls a tensor without an end that llama.cpp calls otherwise, and that."""
     ends = {"router.scale": ("router.proj", ".scale"), "router.per_expert_scale": ("experts.down_proj", ".scale")}
     for end, (module, own) in ends.items():
         if name.endswith(end):
             return name.removesuffix(end) + module, own
     return name, "" if name.endswith(".weight") else ".weight"
+
+
+def _stacked_streams(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
+    """Stack the projections of Gemma 3n's streams."""
+    others = range(config.altup_num_inputs - 1)
+    found = {name: tensor for name, tensor in tensors.items() if not re.search(r"projections\.\d", name)}
+    for stack in ("model.altup_projections", "model.altup_unembed_projections"):
+        found[f"{stack}.weight"] = torch.stack([tensors[f"{stack}.{other}.weight"] for other in others])
+    return found
 
 
 def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
@@ -538,6 +560,7 @@ def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 _REWRITES: dict[MODEL_ARCH, Callable[[dict[str, Tensor], Any], dict[str, Tensor]]] = {
+    MODEL_ARCH.GEMMA3N: _stacked_streams,
     MODEL_ARCH.GRANITE_MOE: _split_shared,
     MODEL_ARCH.DEEPSEEK2: _cut_latent,
     MODEL_ARCH.LFM2MOE: _named_lfm2,

@@ -99,6 +99,12 @@ GEMMA4 = GEMMA3 | {  # heads of two sizes, inputs of each layer, and the last tw
     "hidden_size_per_layer_input": 16,
     "vocab_size_per_layer_input": 320,
 }
+GEMMA3N = GEMMA4 | {  # several streams of hidden states
+    "architectures": ["Gemma3nForCausalLM"],
+    "model_type": "gemma3n_text",
+    "activation_sparsity_pattern": [0.9, 0.0, 0.0, 0.0],
+    "laurel_rank": 16,
+}
 PHI3 = LLAMA | {  # half of each head is rotated
     "architectures": ["Phi3ForCausalLM"],
     "model_type": "phi3",
@@ -170,6 +176,16 @@ NEMOTRON: dict[str, Any] = {  # layers of one part each: Mamba 2, an MLP without
     "n_groups": 4,
     "ssm_state_size": 32,
     "eos_token_id": 0,
+}
+KIMI = LLAMA | {  # channels of keys that decay each by itself, and latent attention
+    "architectures": ["KimiLinearForCausalLM"],
+    "model_type": "kimi_linear",
+    "num_key_value_heads": None,
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_heads": 4,
+    "linear_head_dim": 32,
+    "kv_lora_rank": 32,
+    "first_k_dense_replace": 2,
 }
 FEW = (1, 2, 3, 4, 5, 7, 8, 9, MOST_ROWS - 1, MOST_ROWS)  # rows, of all remainders of what is computed at a time
 CONTEXT, SLOTS = 256, MOST_ROWS

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 # All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
 # heads of which a part is rotated, or that are normed after it; queries scaled by their position; experts; sinks; a
-# latent; recurrent layers; experts beside an MLP and a norm of values; inputs of layers and shared KV.
+# latent; recurrent layers; experts beside an MLP and a norm of values; inputs of layers and shared KV; channels that
+# decay each by itself; streams of hidden states.
 STEP_FAMILIES = (
     "llama-bias",
     "qwen3-tied",
@@ -46,6 +47,8 @@ STEP_FAMILIES = (
     "gemma4-layer-inputs",
     "qwen3.5",
     "granite-hybrid",
+    "kimi-linear",
+    "gemma3n",
 )
 
 NOT_ON_MPS = {torch.float64, torch.complex128}

@@ -30,11 +30,12 @@ SERVED = """
     ernie4_5 ernie4_5_moe
     exaone4
     falcon_h1
-    gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text
+    gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text gemma4 gemma4_text gemma4_unified gemma4_unified_text
     glm glm4 glm4_moe glm4_moe_lite
     gpt_oss
     granite granitemoe granitemoehybrid granitemoeshared
     hunyuan_v1_dense hunyuan_v1_moe
+    kimi_linear
     laguna
     lfm2 lfm2_moe
     llama
@@ -52,7 +53,6 @@ SERVED = """
 HYBRIDS = """
     bamba
     jamba
-    kimi_linear
     mamba2
     minimax
     recurrent_gemma
@@ -66,7 +66,6 @@ OTHERS = """
     deepseek_v32 deepseek_v4
     dots1
     falcon
-    gemma3n
     glm_moe_dsa
     gpt2
     llama4 llama4_text

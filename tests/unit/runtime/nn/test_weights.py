@@ -126,7 +126,7 @@ def llama(tmp_path: Path) -> Path:
 
 
 # Those left out have parts that others have not; their tokens are compared with transformers all the same.
-OTHERS = ("deepseek", "gemma4", "glm4-moe-lite", "laguna", "mistral4")
+OTHERS = ("deepseek", "gemma3n", "gemma4", "glm4-moe-lite", "laguna", "mistral4")
 
 
 @pytest.mark.parametrize(

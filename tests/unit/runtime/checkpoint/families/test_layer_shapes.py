@@ -1,14 +1,19 @@
-"""Layers of several sizes, as Gemma 4's files describe them."""
+"""Layers of several sizes, as the files of Gemma 3n and 4 describe them."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.layer_shape import LayerShape
 from runtime.errors import CheckpointError
+from tests.rows import every_row
+
+if TYPE_CHECKING:
+    from runtime.checkpoint.config import ModelConfig
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 # As the published files say it; transformers 5 writes `per_layer_config` in the place of the two "global" keys.
@@ -73,3 +78,69 @@ def test_a_piece_of_kv_fits_into_all_layers_and_shared_kv_has_none() -> None:
 def test_refusals_name_the_key(settings: dict[str, Any], culprit: str) -> None:
     with pytest.raises(CheckpointError, match=culprit):
         shapes(**settings)
+
+
+GEMMA3N: dict[str, Any] = {  # as the published files of Gemma 3n have it, with other sizes
+    "architectures": ["Gemma3nForConditionalGeneration"],
+    "model_type": "gemma3n",
+    "text_config": {
+        "activation_sparsity_pattern": [0.95, 0.95, 0.0, 0.0, 0.0],
+        "altup_active_idx": 0,
+        "altup_correct_scale": True,
+        "altup_num_inputs": 4,
+        "head_dim": 16,
+        "hidden_size": 64,
+        "hidden_size_per_layer_input": 8,
+        "intermediate_size": [96, 96, 96, 96, 48],
+        "laurel_rank": 12,
+        "layer_types": [SLIDING, FULL, SLIDING, SLIDING, FULL],
+        "model_type": "gemma3n_text",
+        "num_attention_heads": 8,
+        "num_hidden_layers": 5,
+        "num_key_value_heads": 2,
+        "num_kv_shared_layers": 2,
+        "rope_local_base_freq": 10000.0,
+        "rope_theta": 1000000.0,
+        "vocab_size": 20,
+        "vocab_size_per_layer_input": 10,
+    },
+}
+
+
+def _gemma3n(**settings: Any) -> ModelConfig:  # noqa: ANN401
+    return parse_config({**GEMMA3N, "text_config": {**GEMMA3N["text_config"], **settings}})
+
+
+def test_each_layer_of_gemma3n_has_an_mlp_of_its_own_width() -> None:
+    config, sparse, plain = _gemma3n(), LayerShape(4, 2, 16, 96, mlp_sparsity=0.95), LayerShape(4, 2, 16, 96)
+    shared = replace(plain, kv_layer=2), LayerShape(4, 2, 16, 48, kv_layer=1)
+    assert config.layer_shapes == (sparse, sparse, plain, *shared)
+    assert (config.intermediate_size, config.kv_pieces) == (96, (1, 1, 1, 0, 0))
+    assert (config.row_shape, config.laurel_rank) == ((4, 64), 12)
+    assert (config.layer_input_size, config.layer_input_vocab) == (8, 10)
+    assert [rope and rope.theta for rope in config.ropes[:2]] == [10_000.0, 1_000_000.0]
+    unsaid = _gemma3n(
+        activation_sparsity_pattern=None, intermediate_size=96, num_hidden_layers=12, layer_types=None
+    ).layer_shapes
+    assert [shape.mlp_sparsity for shape in unsaid] == [0.95] * 10 + [0.0] * 2
+
+
+@every_row(
+    "settings, culprit",
+    [
+        ({"intermediate_size": [96]}, "intermediate_size"),
+        ({"intermediate_size": []}, "intermediate_size"),
+        ({"intermediate_size": [96, 96, 96, 96, "48"]}, "intermediate_size '48'"),
+        ({"activation_sparsity_pattern": [0.95]}, "activation_sparsity_pattern"),
+        ({"activation_sparsity_pattern": 1.0}, "activation_sparsity_pattern"),
+        ({"num_kv_shared_layers": 4}, "num_kv_shared_layers 4"),
+        ({"altup_active_idx": 1}, "altup_active_idx 1"),
+        ({"altup_correct_scale": False}, "altup_correct_scale False"),
+        ({"altup_num_inputs": 1}, "altup_num_inputs 1"),
+        ({"hidden_size_per_layer_input": 0}, "hidden_size_per_layer_input 0"),
+        ({"laurel_rank": 0}, "laurel_rank 0"),
+    ],
+)
+def test_what_is_not_computed_of_gemma3n_is_refused_by_its_key(settings: dict[str, Any], culprit: str) -> None:
+    with pytest.raises(CheckpointError, match=culprit):
+        _gemma3n(**settings)

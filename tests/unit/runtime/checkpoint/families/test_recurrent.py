@@ -200,6 +200,7 @@ def test_a_layer_of_nemotron_is_one_part() -> None:
     assert config.kv_pieces == (0, 0, 1, 0)
     experts = ExpertsConfig(128, 6, 1856, "sigmoid", scaling=2.5, shared_size=3712)
     assert config.experts == (None, experts, None, None)
+    assert parse_config({**NEMOTRON, "moe_latent_size": 1024}).experts[1] == replace(experts, latent_size=1024)
     assert [config.shape(layer).intermediate_size for layer in range(4)] == [0, 1856, 0, 1856]
     named = {**NEMOTRON, "layers_block_type": ["mamba", "moe", "attention", "mlp"]}
     assert parse_config({key: named[key] for key in named.keys() - {"num_hidden_layers"}}) == config
@@ -215,13 +216,87 @@ def test_a_layer_of_nemotron_is_one_part() -> None:
         ({"mamba_hidden_act": "gelu"}, "mamba_hidden_act"),
         ({"mlp_bias": True}, "mlp_bias"),
         ({"mlp_hidden_act": "silu"}, "mlp_hidden_act"),
-        ({"moe_latent_size": 1024}, "moe_latent_size"),
+        ({"moe_latent_size": 0}, "moe_latent_size"),
         ({"time_step_limit": [0.001, 0.1]}, "time_step_limit"),
     ],
 )
 def test_what_is_not_computed_of_nemotron_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
     with pytest.raises(CheckpointError, match=key):
         parse_config({**NEMOTRON, **settings})
+
+
+KIMI_LINEAR = {
+    "full_attn_layers": [3],
+    "head_dim": 128,
+    "kda_layers": [1, 2, 4],
+    "num_heads": 32,
+    "short_conv_kernel_size": 4,
+}
+KIMI = {  # as the published files of Kimi Linear have it, with fewer layers
+    "architectures": ["KimiLinearForCausalLM"],
+    "model_type": "kimi_linear",
+    "first_k_dense_replace": 1,
+    "head_dim": 72,
+    "hidden_size": 2304,
+    "intermediate_size": 9216,
+    "kv_lora_rank": 512,
+    "linear_attn_config": KIMI_LINEAR,
+    "mla_use_nope": True,
+    "model_max_length": 1_048_576,
+    "moe_intermediate_size": 1024,
+    "moe_layer_freq": 1,
+    "moe_renormalize": True,
+    "moe_router_activation_func": "sigmoid",
+    "num_attention_heads": 32,
+    "num_expert_group": 1,
+    "num_experts": 256,
+    "num_experts_per_token": 8,
+    "num_hidden_layers": 4,
+    "num_key_value_heads": 32,
+    "num_shared_experts": 1,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "rope_theta": 10000.0,
+    "routed_scaling_factor": 2.446,
+    "topk_group": 1,
+    "use_grouped_topk": True,
+    "v_head_dim": 128,
+    "vocab_size": 163840,
+}
+
+
+def test_kimi_attends_over_a_latent_without_rotating_it() -> None:
+    config = parse_config(KIMI)
+    linear = GatedDeltaConfig(4, 32, 32, key_dim=128, value_dim=128, is_split=True, gate_rank=128)
+    assert config.recurrent == (linear, linear, None, linear)
+    assert config.states[0] == (StatePart((3, 12288)), StatePart((32, 128, 128), float32=True))
+    assert (config.distinct_ropes, config.kv_shape, config.kv_pieces) == ((), (1, 1, 576), (0, 0, 1, 0))
+    experts = ExpertsConfig(256, 8, 1024, "sigmoid", scaling=2.446, shared_size=1024)
+    assert config.experts == (None, experts, experts, experts)
+    assert (config.context_length, config.latent and config.latent.scale) == (1_048_576, 192**-0.5)
+    unnamed = {**KIMI, "linear_attn_config": {}, "num_hidden_layers": 6}
+    assert [layer is None for layer in parse_config(unnamed).recurrent] == [False] * 4 + [True, False]
+
+
+@every_row(
+    "settings, key",
+    [
+        ({"linear_attn_config": {"full_attn_layers": [3], "kda_layers": [1, 2]}}, "linear_attn_config"),
+        ({"linear_attn_config": {"full_attn_layers": [3], "kda_layers": [1, 2, 3, 4]}}, "linear_attn_config"),
+        ({"linear_attn_config": {"full_attn_layers": [3], "kda_layers": "124"}}, "linear_attn_config"),
+        ({"linear_attn_config": {"full_attn_layers": [3]}}, "linear_attn_config"),
+        ({"linear_attn_config": [3]}, "linear_attn_config"),
+        ({"linear_attn_config": {**KIMI_LINEAR, "head_dim": 0}}, "linear_head_dim"),
+        ({"hidden_act": "gelu_pytorch_tanh"}, "hidden_act"),
+        ({"mla_use_nope": False}, "mla_use_nope"),
+        ({"moe_router_activation_func": "softmax"}, "moe_router_activation_func"),
+        ({"use_grouped_topk": False}, "use_grouped_topk"),
+    ],
+)
+def test_what_is_not_computed_of_kimi_is_refused_by_its_key(settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(CheckpointError, match=key):
+        parse_config({**KIMI, **settings})
 
 
 @every_row(

@@ -23,6 +23,7 @@ from tests.models.layers.native_models import (
     GRANITE,
     GRANITE_HYBRID,
     HUNYUAN,
+    KIMI,
     LFM2,
     LLAMA,
     MINISTRAL3,
@@ -265,6 +266,7 @@ OTHERS: dict[str, tuple[dict[str, Any], MatrixFormat, torch.dtype]] = {
         PlainMatrix,
         FLOAT32,
     ),
+    "channels that decay each by itself": (KIMI, PlainMatrix, FLOAT32),
     "sizes that are not in whole vectors": (LLAMA | {"intermediate_size": 456}, PlainMatrix, FLOAT32),
     "an inner width that is not in whole panels": (LLAMA | {"intermediate_size": 480}, BlockedMatrix, FLOAT32),
 }

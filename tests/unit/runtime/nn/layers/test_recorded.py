@@ -12,7 +12,7 @@ from runtime.devices.single_rows import rows
 from runtime.nn.layers import recorded
 from tests.fakes.devices.cuda import InterpretedCapture
 from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
-from tests.models.layers.native_models import CONTEXT, GEMMA4, LLAMA, QWEN3, difference, run, segments_of
+from tests.models.layers.native_models import CONTEXT, GEMMA3N, GEMMA4, LLAMA, QWEN3, difference, run, segments_of
 
 EXPERTS = LLAMA | {
     "architectures": ["MixtralForCausalLM"],
@@ -20,7 +20,7 @@ EXPERTS = LLAMA | {
     "num_local_experts": 4,
     "num_experts_per_tok": 2,
 }
-RECORDED = MODELS | {"gemma4": GEMMA4}
+RECORDED = MODELS | {"gemma4": GEMMA4, "gemma3n": GEMMA3N}
 SIZES = (1, 4)
 
 

@@ -27,6 +27,7 @@ class LayerInputs:
 
     def __init__(self, source: WeightSource, config: ModelConfig) -> None:
         self._shape = config.num_layers, config.layer_input_size
+        self._vocab = config.layer_input_vocab if config.layer_input_vocab < config.vocab_size else None
         width = math.prod(self._shape)
         self.embedding = source.embedding("embed_tokens_per_layer", config.layer_input_vocab, width)
         self.projection = source.linear({"per_layer_model_projection": width}, config.hidden_size)
@@ -44,6 +45,8 @@ class LayerInputs:
     def __call__(self, token_ids: Tensor, embedded: Tensor) -> Tensor:
         """Return `[rows, layers, size]` of tokens, `[rows]`, and what goes into the first layer, `[rows, hidden]`."""
         projected = self.norm(self.projection(embedded).mul_(self._projection_scale).view(-1, *self._shape))
+        if self._vocab is not None:  # the others are those of images and sounds
+            token_ids = token_ids * (token_ids < self._vocab)
         own = self.embedding(token_ids).mul_(self._embedding_scale).view(-1, *self._shape)
         return projected.add_(own).mul_(math.sqrt(0.5))
 
