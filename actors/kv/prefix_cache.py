@@ -193,8 +193,8 @@ class PrefixCache:
     def leave(self, slot: int, resident: Resident, held_until: float) -> None:
         """Have a released slot's complete blocks kept when there is time, and let go last until `held_until`."""
         self.owner.check()
-        states = self._missing_states(resident, 0)
-        self.waiting.put(slot, resident, self._missing(resident, 0), held_until, lengths=states)
+        states = self.tiers.missing_states(resident, 0)
+        self.waiting.put(slot, resident, self.tiers.missing(resident, 0), held_until, lengths=states)
         self.tiers.ram.keep_until(resident.tokens.keys, held_until)
 
     def displace(self, slot: int, resident: Resident, usable: int) -> None:
@@ -203,8 +203,8 @@ class PrefixCache:
         So is what an earlier grant displaced, if that hold ended before it wrote anything.
         """
         self.owner.check()
-        first, states = usable // BLOCK_TOKENS, self._missing_states(resident, usable)
-        self.waiting.add(slot, resident, self._missing(resident, first), first=first, lengths=states)
+        first, states = usable // BLOCK_TOKENS, self.tiers.missing_states(resident, usable)
+        self.waiting.add(slot, resident, self.tiers.missing(resident, first), first=first, lengths=states)
 
     def can_set_aside(self, tokens: int) -> bool:
         """Return whether the tiers take all KV of a preempted sequence of so many tokens, beside that of others.
@@ -227,14 +227,14 @@ class PrefixCache:
         self.owner.check()
         if not self.tiers.keep_anything:
             return NOTHING_SET_ASIDE
-        tokens, missing = resident.tokens, self._missing(resident, 0)
+        tokens, missing = resident.tokens, self.tiers.missing(resident, 0)
         keys, complete, tail = list(tokens.keys), len(tokens.keys), None
         rest = tokens[complete * BLOCK_TOKENS :]
         if rest and resident.has_windows(complete):
             tail = tail_key(tokens.parent(complete), rest, preemption)
             keys.append(tail)
             missing.append(complete)
-        states, end = self._missing_states(resident, 0), len(tokens)
+        states, end = self.tiers.missing_states(resident, 0), len(tokens)
         if end in resident.states and (tail is not None or not rest):
             states = [end, *(length for length in states if length != end)]
             keys.append(state_key(keys[-1]))
@@ -281,43 +281,6 @@ class PrefixCache:
             self.tiers.ram.keep_until([kept.key], self.waiting.held_until(slot))
         if block.end % BLOCK_TOKENS == 0:
             self.write_behind.add(kept)
-
-    def _missing(self, resident: Resident, first: int) -> list[int]:
-        """Return the numbers of the blocks from the `first` on that are to be kept.
-
-        Not those on trial: some tier gave them, and if it has one no more, that was invalidated, or is let go.  One
-        that a tier has in part is to be kept if it is whole here.
-        """
-        if not self.tiers.keep_anything:
-            return []
-        keys = resident.tokens.keys
-        known = self.tiers.available(keys[first:]) | resident.trial
-        if self.rings is None:
-            return [i for i in range(first, len(keys)) if keys[i] not in known]
-        whole, bodies = self.tiers.whole(keys[first:]) | resident.trial, self.rings.has_full_layers
-        return [
-            i
-            for i in range(first, len(keys))
-            if keys[i] not in (whole if resident.has_windows(i) else known) and (bodies or resident.has_windows(i))
-        ]
-
-    def _missing_states(self, resident: Resident, usable: int) -> list[int]:
-        """Return the lengths beyond `usable` of the states that are to be kept: some of those behind blocks.
-
-        Those near the end come first, and are the nearer to one another: most prompts that go on from a sequence leave
-        it there, and a state may be as large as many blocks.
-        """
-        if not self.tiers.keep_anything:
-            return []
-        keys, end = resident.tokens.keys, len(resident.tokens)
-        names: dict[BlockKey, int] = {}
-        limit = end
-        for length in sorted(resident.states, reverse=True):
-            if length % BLOCK_TOKENS == 0 and usable < length <= limit:
-                names[state_key(keys[length // BLOCK_TOKENS - 1])] = length
-                limit = length - max(BLOCK_TOKENS, end - length)
-        known = self.tiers.available(names) | resident.trial
-        return [length for name, length in names.items() if name not in known]
 
     # --- looking in -------------------------------------------------------------------------------------------------
 

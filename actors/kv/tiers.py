@@ -10,6 +10,7 @@ from runtime.kv.blocks import BLOCK_TOKENS, state_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Sequence
 
+    from actors.core.slot_views import Resident
     from runtime.common.ownership import TaskOwner
     from runtime.kv.blocks import Block, BlockKey
     from runtime.kv.disk.tier import DiskTierStatistics
@@ -167,6 +168,43 @@ class Tiers:
     def parents(self) -> dict[BlockKey, BlockKey]:
         """Return the parent of each block that some tier holds."""
         return self.ram.parents() | ({} if self.disk is None else self.disk.parents())
+
+    def missing(self, resident: Resident, first: int) -> list[int]:
+        """Return the numbers of the blocks from the `first` on that are to be kept.
+
+        Not those on trial: some tier gave them, and if it has one no more, that was invalidated, or is let go.  One
+        that a tier has in part is to be kept if it is whole here.
+        """
+        if not self.keep_anything:
+            return []
+        keys = resident.tokens.keys
+        known = self.available(keys[first:]) | resident.trial
+        if self._rings is None:
+            return [i for i in range(first, len(keys)) if keys[i] not in known]
+        whole, bodies = self.whole(keys[first:]) | resident.trial, self._rings.has_full_layers
+        return [
+            i
+            for i in range(first, len(keys))
+            if keys[i] not in (whole if resident.has_windows(i) else known) and (bodies or resident.has_windows(i))
+        ]
+
+    def missing_states(self, resident: Resident, usable: int) -> list[int]:
+        """Return the lengths beyond `usable` of the states that are to be kept: some of those behind blocks.
+
+        Those near the end come first, and are the nearer to one another: most prompts that go on from a sequence leave
+        it there, and a state may be as large as many blocks.
+        """
+        if not self.keep_anything:
+            return []
+        keys, end = resident.tokens.keys, len(resident.tokens)
+        names: dict[BlockKey, int] = {}
+        limit = end
+        for length in sorted(resident.states, reverse=True):
+            if length % BLOCK_TOKENS == 0 and usable < length <= limit:
+                names[state_key(keys[length // BLOCK_TOKENS - 1])] = length
+                limit = length - max(BLOCK_TOKENS, end - length)
+        known = self.available(names) | resident.trial
+        return [length for name, length in names.items() if name not in known]
 
     def touch(self, chain: Sequence[BlockKey]) -> None:
         """Note that a chain of blocks, parents first, was used."""

@@ -3,62 +3,32 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import outcome
-import trio
 
 from actors.core.commands import Audit, CopyPrefix, LoadBlocks, Loaded
 from actors.core.events import AuditFailed, Transferred
 from actors.core.life import Event
-from actors.core.slot_views import NO_STATES, NOT_RESTORED, Provenance
-from runtime.kv.blocks import BLOCK_TOKENS, state_key
+from actors.core.slot_views import NO_STATES, Provenance
+from actors.kv.planned_transfers import PlannedTransfers, end_of, places_of
+from actors.kv.state_loads import StateLoads
+from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.cache import kv_agrees
-from runtime.step.transfer import Copy, Load, LoadState, Save
+from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
-    from actors.core.commands import KVCommand
     from actors.core.holds import HoldRecord
     from actors.core.observer import Observers
-    from actors.core.places.states import States
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from runtime.kv.blocks import Block, BlockKey
-    from runtime.step.transfer import KVData, Transfer
-
-AUDIT_BLOCKS = 16  # that an audit computes again at most where a state has to be gone on from
+    from runtime.step.transfer import KVData
 
 logger = logging.getLogger("cede.kv")
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedTransfers:
-    """A command and the transfers that carry it out, with what was known when they were planned.
-
-    Attributes:
-        record: whose slot it is.
-        command: the actor's.
-        transfers: for the executor.
-        end: how many tokens the slot has KV of when it is done.
-        source: where the KV comes from.
-        least: the least length that the slot can go on from when it is done; None where it can from none yet, for what
-            rings need comes with the last piece.
-        loaded: the answer to `LoadBlocks`.
-        alarms: times that KV had been found wrong by then.
-    """
-
-    record: HoldRecord
-    command: KVCommand
-    transfers: Sequence[Transfer]
-    end: int
-    source: Provenance = NOT_RESTORED
-    least: int | None = 0
-    loaded: Loaded | None = None
-    alarms: int = 0
 
 
 class TransferPlanner:
@@ -72,6 +42,9 @@ class TransferPlanner:
         self._table = table
         self._cache = cache
         self._observers = observers
+        self._states: StateLoads | None = None
+        if table.states is not None:
+            self._states = StateLoads(table.states, cache.tiers, cache.invalidation)
 
     # --- before -------------------------------------------------------------------------------------------------------
 
@@ -127,15 +100,19 @@ class TransferPlanner:
 
     def _plan_load(self, record: HoldRecord, command: LoadBlocks) -> PlannedTransfers | None:
         blocks = self._cache.take(command.fetched)
-        if self._table.states is not None:
-            return self._plan_load_with_state(self._table.states, record, command, blocks)
+        if self._states is not None:
+            planned = self._states.plan(record, command, blocks)
+            if planned is None:
+                record.clear_pending()
+                command.reply.set(outcome.Value(None))
+            return planned
         filled = self._plan_rings(record, command, blocks)
         if not blocks or filled is None:
             record.clear_pending()
             command.reply.set(outcome.Value(None))
             return None
         keys = tuple(block.key for block in blocks)
-        start, end = command.first * BLOCK_TOKENS, _end(command, blocks)
+        start, end = command.first * BLOCK_TOKENS, end_of(command, blocks)
         audited: tuple[int, Block] | None = None
         if (
             command.is_last
@@ -157,68 +134,13 @@ class TransferPlanner:
             # Its ancestors too, wherever theirs came from: it may have been computed on other copies of them.
             Provenance(
                 tuple(block.key for block in blocks),
-                _places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first),
+                places_of(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | places_of(keys, command.first),
                 restored_to=end,
             ),
             least=self._least_after(record, command, filled, end),
             loaded=Loaded(keys, audited),
             alarms=self._cache.invalidation.alarms,
         )
-
-    # --- what recurrent layers need -----------------------------------------------------------------------------------
-
-    def _plan_load_with_state(
-        self, states: States, record: HoldRecord, command: LoadBlocks, blocks: list[Block]
-    ) -> PlannedTransfers | None:
-        """Plan a piece, of which the last has the state that the sequence goes on from."""
-        state = blocks.pop() if blocks and blocks[-1].is_state else None
-        start, end = command.first * BLOCK_TOKENS, _end(command, blocks)
-        goes_on = start <= max(record.length, record.slot.staged)  # else what came before was dropped
-        if not goes_on or (state is None if command.is_last else not blocks):
-            record.clear_pending()
-            command.reply.set(outcome.Value(None))
-            return None
-        audited: tuple[int, Block] | None = None
-        if state is not None and blocks and (before := self._audited_from(record, end)) is not None:
-            audited = end - BLOCK_TOKENS, blocks[-1]
-            count, state = before
-            blocks, end = blocks[: max(0, count - command.first)], count * BLOCK_TOKENS
-        keys = tuple(block.key for block in blocks)
-        trial = keys if state is None else (*keys, state.key)
-        places = _places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first)
-        transfers: list[Transfer] = [
-            Load(record.slot.id, number * BLOCK_TOKENS, block.data, origin=record.slot.origin)
-            for number, block in enumerate(blocks, start=command.first)
-        ]
-        source = Provenance(trial, places, restored_to=end)
-        if state is not None:
-            (buffer,) = states.lend_buffers(1, trio.current_time())
-            transfers.append(LoadState(record.slot.id, buffer, state.data))
-            source = replace(source, stands_on={**places, state.key: end - 1}, states={end: buffer})
-        return PlannedTransfers(
-            record,
-            command,
-            transfers,
-            end,
-            source,
-            least=0 if command.is_last else None,
-            loaded=Loaded(trial, audited),
-            alarms=self._cache.invalidation.alarms,
-        )
-
-    def _audited_from(self, record: HoldRecord, end: int) -> tuple[int, Block] | None:
-        """Return what a sequence goes on from if its last block is to be computed again; None if that is not to be.
-
-        That is the state before the last one, if it is in memory and not far, and the number of blocks before it.
-        Whether the last state itself is right, another audit shows, which goes on from it.
-        """
-        last, keys = end // BLOCK_TOKENS, record.hold.prompt.keys
-        for count in range(last - 1, max(record.length // BLOCK_TOKENS, last - 1 - AUDIT_BLOCKS), -1):
-            state = self._cache.tiers.ram.get(state_key(keys[count - 1]))
-            if state is not None:
-                is_chosen = end % BLOCK_TOKENS == 0 and self._cache.invalidation.choose_audit()
-                return (count, state) if is_chosen else None
-        return None
 
     # --- what rings need ----------------------------------------------------------------------------------------------
 
@@ -230,7 +152,7 @@ class TransferPlanner:
         rings, start = self._table.rings, command.first * BLOCK_TOKENS
         if rings is None:
             return 0
-        end = _end(command, blocks)
+        end = end_of(command, blocks)
         if rings.has_full_layers and start > max(record.length, record.slot.staged):
             return None  # what came before these was dropped
         if not command.is_last:
@@ -356,13 +278,3 @@ class TransferPlanner:
             self._observers.tell(self._observers.audit_failed, AuditFailed(*record.key, frozenset(wrong)))
         self._cache.invalidation.invalidate_descendants(wrong)
         self._table.quarantine(wrong)
-
-
-def _places(keys: Iterable[BlockKey], first: int) -> dict[BlockKey, int]:
-    """Return the first positions of blocks, of which the first has this number."""
-    return {key: number * BLOCK_TOKENS for number, key in enumerate(keys, start=first)}
-
-
-def _end(command: LoadBlocks, blocks: Sequence[Block]) -> int:
-    """Return the position behind these blocks, of which the last may be incomplete."""
-    return command.first * BLOCK_TOKENS + sum(len(block.token_ids) for block in blocks)

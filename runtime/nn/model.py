@@ -308,16 +308,11 @@ class Transformer:
                     self.states is not None
                 ):  # a module shares its target's: they are copied twice, which changes nothing
                     self.states.relocate(source, target, rows)
-            case SaveState(_, buffer):
-                return self._state_buffers.save(buffer)
-            case LoadState(_, buffer, data):
-                self._state_buffers.load(buffer, data)
+            case SaveState(_, buffer) if self.buffers is not None:
+                return self.buffers.save(buffer)
+            case LoadState(_, buffer, data) if self.buffers is not None:
+                self.buffers.load(buffer, data)
         return None
-
-    @property
-    def _state_buffers(self) -> StateBuffers:
-        assert self.buffers is not None, "a model without recurrent layers"
-        return self.buffers
 
     # --- what a drafter overrides -----------------------------------------------------------------------------------
 

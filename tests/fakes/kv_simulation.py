@@ -98,6 +98,9 @@ def text(length: int, seed: int) -> list[int]:
     return random.Random(seed).choices(range(VOCABULARY), k=length)
 
 
+READ_SECONDS = 0.002
+
+
 class KVSimulation(Simulation):
     """An engine with tiers.  Made by `open_kv_simulation`."""
 
@@ -236,25 +239,26 @@ def _cache(
     piece: int,
     hold_seconds: float,
     audit_share: float,
-    state_bytes: int,
+    state_buffers: int,
 ) -> Iterator[PrefixCache]:
-    """Return a cache with room for so many whole blocks in memory, which moves so many at a time."""
+    """Yield a cache with room for so many whole blocks in memory, which moves so many at a time."""
     ring_bytes = 0 if rings is None else BLOCK_BYTES
-    yield PrefixCache(
-        ROOT,
-        BLOCK_BYTES + ring_bytes,
-        ring_bytes,
-        state_bytes,
-        ram=ram * (BLOCK_BYTES + ring_bytes),
-        rings=rings,
-        disk=disk,
-        config=CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES),
-        seed=1,
-        owner=LendableOwner(),
-    )
+    config = CacheConfig(hold_seconds=hold_seconds, audit_share=audit_share, piece_bytes=piece * BLOCK_BYTES)
+    with reads_in_virtual_time(READ_SECONDS, disk):
+        yield PrefixCache(
+            ROOT,
+            BLOCK_BYTES + ring_bytes,
+            ring_bytes,
+            STATE_BYTES if state_buffers else 0,
+            ram=ram * (BLOCK_BYTES + ring_bytes),
+            rings=rings,
+            disk=disk,
+            config=config,
+            seed=1,
+            owner=LendableOwner(),
+        )
 
 
-READ_SECONDS = 0.002
 DEFAULTS: dict[str, Any] = {"chunk_tokens": 32, "burst_seconds": None}
 
 
@@ -315,8 +319,7 @@ async def open_kv_simulation(
     watch = KVWatch(model, *seconds, open_drafter(model, speculate, accuracy))
     served = serve_stand_in(context, end_ids, faults, **kept)
     settings = EngineConfig(slots, speculate=speculate, **(DEFAULTS | config))
-    kept_by = ram, disk, rings, piece, hold_seconds, audit_share, STATE_BYTES if state_buffers else 0
-    with reads_in_virtual_time(READ_SECONDS, disk), _cache(*kept_by) as cache:
+    with _cache(ram, disk, rings, piece, hold_seconds, audit_share, state_buffers) as cache:
         async with open_engine(watch.device, served, settings, cache, StandInGrammars(faults)) as engine:
             async with KVSimulation(engine, model, watch, faults, truth).watched() as simulation:
                 yield simulation

@@ -192,8 +192,8 @@ MUTANTS = (
     Mutant(
         "what was computed on a preempted sequence's last tokens is not known to stand on them",
         "actors/kv/transfer_planner.py",
-        "_places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first),",
-        "_places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0),",
+        "places_of(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | places_of(keys, command.first),",
+        "places_of(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0),",
         ("tests/scenarios/preemption/test_preemption.py::test_the_last_tokens_that_are_no_block_are_restored_too",),
     ),
     Mutant(

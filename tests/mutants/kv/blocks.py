@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "a restored block stands on no ancestor of its",
         "actors/kv/transfer_planner.py",
-        "_places(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | _places(keys, command.first),",
-        "_places(keys, command.first),",
+        "places_of(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | places_of(keys, command.first),",
+        "places_of(keys, command.first),",
         ("tests/scenarios/kv/test_provenance.py",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 RECORD, STATES, POOL = (f"actors/core/places/{name}.py" for name in ("record", "states", "state_pool"))
 STEP, SETTLEMENT, TABLE = "runtime/step/step.py", "actors/manager/settlement.py", "actors/core/slots.py"
 PLANNER, COPY, BURST = "actors/scheduling/step_planner.py", "actors/kv/transfer_planner.py", "runtime/step/burst.py"
+LOADS = "actors/kv/state_loads.py"
 TIERS, WAITING, KEPT = "actors/kv/tiers.py", "actors/kv/waiting_blocks.py", "actors/kv/prefix_cache.py"
 SCENARIOS = ("tests/scenarios/kv/test_states.py",)
 IN_TIERS = ("tests/scenarios/kv/test_states_in_tiers.py",)
@@ -191,7 +192,7 @@ MUTANTS = (
     ),
     Mutant(
         "a sequence goes on from blocks alone",
-        COPY,
+        LOADS,
         "        if not goes_on or (state is None if command.is_last else not blocks):\n",
         "        if not goes_on or not blocks:\n",
         IN_TIERS,
@@ -226,21 +227,21 @@ MUTANTS = (
     ),
     Mutant(
         "two states are loaded into one buffer",
-        COPY,
-        "            (buffer,) = states.lend_buffers(1, trio.current_time())\n",
-        "            states.begin()\n            (buffer,) = states.lend_buffers(1, trio.current_time())\n",
+        LOADS,
+        "            (buffer,) = self._states.lend_buffers(1, trio.current_time())\n",
+        "            self._states.begin()\n            (buffer,) = self._states.lend_buffers(1, trio.current_time())\n",
         IN_TIERS,
     ),
     Mutant(
         "a state that failed in use is not dropped with the blocks before it",
-        COPY,
+        LOADS,
         "        trial = keys if state is None else (*keys, state.key)\n",
         "        trial = keys\n",
         IN_TIERS,
     ),
     Mutant(
         "an audit goes on from the very state that nobody computed again",
-        COPY,
+        LOADS,
         "        for count in range(last - 1, max(",
         "        for count in range(last, max(",
         IN_TIERS,

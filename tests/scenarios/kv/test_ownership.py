@@ -90,7 +90,17 @@ CHANGES: dict[type, dict[str, Callable[[Any], object]]] = {
 LOOKS: dict[type, set[str]] = {
     PrefixCache: {"can_set_aside", "fetch", "hits", "statistics", "check_integrity"},
     Tiers: {
-        *("keep_anything", "reach", "last_state", "available", "whole", "can_be_had", "parents"),
+        *(
+            "keep_anything",
+            "reach",
+            "last_state",
+            "missing",
+            "missing_states",
+            "available",
+            "whole",
+            "can_be_had",
+            "parents",
+        ),
         *("tell", "note_read", "settle_losses"),
     },
     WaitingBlocks: {"of", "any_of", "any_displaced", "end", "held_until", "taken_from"},

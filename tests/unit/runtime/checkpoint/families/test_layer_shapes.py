@@ -112,8 +112,8 @@ def _gemma3n(**settings: Any) -> ModelConfig:  # noqa: ANN401
 
 
 def test_each_layer_of_gemma3n_has_an_mlp_of_its_own_width() -> None:
-    config, sparse, plain = _gemma3n(), LayerShape(4, 2, 16, 96, mlp_sparsity=0.95), LayerShape(4, 2, 16, 96)
-    shared = replace(plain, kv_layer=2), LayerShape(4, 2, 16, 48, kv_layer=1)
+    config, sparse, plain = _gemma3n(), LayerShape(8, 2, 16, 96, mlp_sparsity=0.95), LayerShape(8, 2, 16, 96)
+    shared = replace(plain, kv_layer=2), LayerShape(8, 2, 16, 48, kv_layer=1)
     assert config.layer_shapes == (sparse, sparse, plain, *shared)
     assert (config.intermediate_size, config.kv_pieces) == (96, (1, 1, 1, 0, 0))
     assert (config.row_shape, config.laurel_rank) == ((4, 64), 12)
