@@ -296,7 +296,7 @@ class Http2:
         await self._connection.flush()
 
     def _acknowledge(self, event: h2.events.Event) -> None:
-        self._ended = isinstance(event, h2.events.StreamEnded | h2.events.StreamReset)
+        self._ended |= isinstance(event, h2.events.StreamEnded | h2.events.StreamReset)  # a window may open after that
         if isinstance(event, h2.events.DataReceived):
             self._protocol.acknowledge_received_data(event.flow_controlled_length, self._number)
 
