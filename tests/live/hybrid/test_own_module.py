@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from itertools import cycle
+from collections import Counter
+from itertools import count, cycle
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,7 +32,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
 
 
 def leave(server: ForkedServer, client: Http1, draw: random.Random, phase: str) -> Json:
-    """Hang up while a token is drafted, or while drafts are verified; the receipt."""
+    """Hang up while a token is drafted, or while drafts are verified; the receipt, which may be of the next phase."""
     while True:
         client.read_tokens(len(client.tokens) + draw.randrange(1, 9))
         with server.held():
@@ -45,16 +46,19 @@ def leave(server: ForkedServer, client: Http1, draw: random.Random, phase: str) 
 
 def test_a_hang_up_while_tokens_are_drafted_or_verified_costs_nobody_a_token(subject: Subject) -> None:
     server, draw = subject.server, random.Random(3)
-    phases = cycle(["draft", "verify"])
+    phases, seen = cycle(["draft", "verify"]), Counter[str]()
     alone = random_tokens(40, below=256, seed=1)
     with Http1(server, completion(alone, CONTEXT - 100)) as neighbour:
-        for attempt in range(6):
+        for attempt in count():
+            if min(seen["draft"], seen["verify"]) >= 2:
+                break
             neighbour.read_tokens(len(neighbour.tokens) + 1)
             ids, phase = random_tokens(70 + attempt, below=256, seed=10 + attempt), next(phases)
             with Http1(server, completion(ids, 2000)) as client:
                 receipt = leave(server, client, draw, phase)
                 said = client.tokens
-            assert (receipt["reason"], receipt["phase"]) == ("client_disconnect", phase)
+            assert receipt["reason"] == "client_disconnect"
+            seen[receipt["phase"]] += 1
             assert receipt["layers_after_cancel"] <= most_layers_after_cancel()
             assert receipt["computed_tokens"] == receipt["kept_tokens"] + receipt["wasted_tokens"]
             subject.check(ids, said)
