@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
-from runtime.checkpoint.families.activations import OutputGate
 from runtime.devices.native.structures import LANES, Rows, State, Step
 from runtime.kv.states import StateBuffers
 from runtime.nn.layers.attention import first_visible
@@ -39,6 +38,8 @@ if TYPE_CHECKING:
     from runtime.nn.matrices.linear import WeightMatrix
     from runtime.step.step import Segment
 
+SIGMOID_GATE = OutputGate("sigmoid")
+
 
 class NativeAttention:
     """Attention; in the place of KV that is not in one piece, the kernels are given copies.
@@ -67,8 +68,8 @@ class NativeAttention:
             raise NotInKernels("a norm of all heads together")
         if config.sinks or config.scales.attention_softcap is not None:
             raise NotInKernels("sinks or capped scores")
-        if config.output_gate not in (None, OutputGate("sigmoid")):
-            raise NotInKernels("another gate of what attention gives")
+        if config.output_gate not in (None, SIGMOID_GATE):
+            raise NotInKernels("gates of another kind")
         rotated = 0 if rope is None else rope.rotary_dim
         if rotated % (2 * LANES) or config.head_dim % (2 * LANES):
             raise NotInKernels("heads of another size, or of which another part is rotated")
