@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
+from runtime.checkpoint.families.activations import OutputGate
 from runtime.devices.native.structures import LANES, Rows, State, Step
 from runtime.kv.states import StateBuffers
 from runtime.nn.layers.attention import first_visible
