@@ -195,7 +195,8 @@ class PrefixCache:
         self.owner.check()
         states = self.tiers.missing_states(resident, 0)
         self.waiting.put(slot, resident, self.tiers.missing(resident, 0), held_until, lengths=states)
-        self.tiers.ram.keep_until(resident.tokens.keys, held_until)
+        keys = resident.tokens.keys
+        self.tiers.ram.keep_until([*keys, *map(state_key, keys)] if self.tiers.has_states else keys, held_until)
 
     def displace(self, slot: int, resident: Resident, usable: int) -> None:
         """Have kept, before it is written to, what a grant displaces: all but the `usable` tokens that are shared.

@@ -73,7 +73,8 @@ def kv() -> None:
 def list_roots(kv_dir: Path, api_key_file: Path | None) -> None:
     """List the models that have blocks, by their root keys.
 
-    A chain is a sequence from its start to a block that none continues; loose blocks lack one before them.  Where
+    A chain is a sequence from its start to a block that none continues; loose blocks lack one before them.  States are
+    those of recurrent layers, which stand behind some blocks.  Where
     `--isolate-keys` was on, sequences start anew for each API key, by its name: without the keys theirs look loose.
     """
     owners = [] if api_key_file is None else _owners(api_key_file)
@@ -81,13 +82,16 @@ def list_roots(kv_dir: Path, api_key_file: Path | None) -> None:
         for root in found:
             if not root.blocks:
                 continue
-            held = {block.key for block in root.blocks}
-            parents = {block.parent for block in root.blocks}
+            of_kv = [block for block in root.blocks if not block.is_state]
+            held = {block.key for block in of_kv}
+            parents = {block.parent for block in of_kv}
             loose = len(root.blocks) - len(_reachable(root, owners))
             stamps = [block.stamp for block in root.blocks]
             click.echo(f"{root.key.hex()}  {_layout(root)}")
             chains = counted(len(held - parents), "chain") + (f", {loose} loose" if loose else "")
-            click.echo(f"  {_amount(root.blocks)} in {chains}")
+            states = [block for block in root.blocks if block.is_state]
+            behind = f"; {counted(len(states), 'state')}, {format_size(_size(states))}" if states else ""
+            click.echo(f"  {_amount(of_kv)} in {chains}{behind}")
             click.echo(f"  used from {_date(min(stamps))} to {_date(max(stamps))}")
         click.echo(f"{_amount([block for root in found for block in root.blocks])} in all")
 
@@ -194,7 +198,8 @@ def _layout(root: Root) -> str:
     from runtime.kv.disk.files import BadBlockFile, read_header
 
     try:
-        layout = read_header(root.folder, root.blocks[0].name).layout
+        first = next((block for block in root.blocks if not block.is_state), root.blocks[0])
+        layout = read_header(root.folder, first.name).layout
     except BadBlockFile as error:
         return f"(unknown: {error})"
     return f"{layout.kind} {list(layout.shape)}"
@@ -209,7 +214,11 @@ def _delete(root: Root, name: str) -> str:
 
 
 def _amount(blocks: list[FoundBlock]) -> str:
-    return f"{counted(len(blocks), 'block')}, {format_size(sum(block.nbytes for block in blocks))}"
+    return f"{counted(len(blocks), 'block')}, {format_size(_size(blocks))}"
+
+
+def _size(blocks: list[FoundBlock]) -> int:
+    return sum(block.nbytes for block in blocks)
 
 
 def _date(stamp: int) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.errors import CedeError
-from runtime.kv.blocks import KEY_BYTES, BlockKey
+from runtime.kv.blocks import KEY_BYTES, BlockKey, state_key
 from runtime.kv.disk.files import TEMPORARY, block_name, parse_name
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ class FoundBlock:
     def name(self) -> str:
         """The name of the file."""
         return block_name(self.key, self.parent)
+
+    @property
+    def is_state(self) -> bool:
+        """Return whether it is the state behind its parent."""
+        return self.key == state_key(self.parent)
 
 
 @contextmanager

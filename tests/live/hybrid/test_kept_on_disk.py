@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from click.testing import CliRunner
 from transformers import AutoModelForCausalLM
 
 from runtime.kv.blocks import state_key
@@ -18,6 +19,7 @@ from tests.live.kv.servers import CHUNK, FIXED, cache_statistics, in_blocks, reu
 from tests.live.server import wait_for
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import random_tokens
+from web.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +53,9 @@ def test_a_restarted_server_goes_on_from_the_state_behind_the_last_block(model: 
     with serving(model, tmp_path) as subject:
         said, _ = subject.complete(ids)
         wait_saved(subject.server)
-    assert state_files(tmp_path)
+    states = len(state_files(tmp_path))
+    listed = CliRunner().invoke(main, ["kv", "ls", "--kv-dir", str(tmp_path / "kv")]).output
+    assert f"in 1 chain; {states} states, " in listed
     verify(tmp_path / "kv")
     with serving(model, tmp_path) as subject:
         again, timings = subject.complete(ids)

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 import trio
@@ -126,16 +126,27 @@ class FrozenDatabase(database.ObjectDatabase):
 
     Attributes:
         is_asked: set when a call has come.
+        has_answered: set when it was answered.
+        opened: all of them.
     """
 
     answers = threading.Event()
     is_asked = threading.Event()
+    has_answered = threading.Event()
+    opened: ClassVar[list[FrozenDatabase]] = []
+
+    def __init__(self, *args: Any) -> None:  # noqa: ANN401  as of its base
+        super().__init__(*args)
+        self.opened.append(self)
 
     def put(self, stored: StoredObject, given: Sequence[Item] = (), made: Sequence[Item] = ()) -> bool:
         """Wait for the disk, and then do it."""
         self.is_asked.set()
         assert self.answers.wait(PATIENCE)
-        return super().put(stored, given, made)
+        try:
+            return super().put(stored, given, made)
+        finally:
+            self.has_answered.set()
 
 
 @pytest.fixture
@@ -143,8 +154,12 @@ def frozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[FrozenDatabase]]:
     monkeypatch.setattr(store_module, "ObjectDatabase", FrozenDatabase)
     FrozenDatabase.answers.clear()
     FrozenDatabase.is_asked.clear()
+    FrozenDatabase.has_answered.clear()
     yield FrozenDatabase
     FrozenDatabase.answers.set()
+    assert FrozenDatabase.has_answered.wait(PATIENCE)
+    while FrozenDatabase.opened:
+        FrozenDatabase.opened.pop().close()
 
 
 async def put_in_vain(store: ObjectStore, id: str, refused: list[str]) -> None:
@@ -194,10 +209,17 @@ async def test_who_gives_up_a_call_does_not_wait_for_the_disk(frozen: type[Froze
 async def test_a_file_that_does_not_close_is_left(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, autojump_clock: trio.abc.Clock
 ) -> None:
-    closes = threading.Event()
-    monkeypatch.setattr(database.ObjectDatabase, "close", lambda self: closes.wait(PATIENCE))
+    closes, is_closed, close = threading.Event(), threading.Event(), database.ObjectDatabase.close
+
+    def close_late(self: database.ObjectDatabase) -> None:
+        closes.wait(PATIENCE)
+        close(self)
+        is_closed.set()
+
+    monkeypatch.setattr(database.ObjectDatabase, "close", close_late)
     async with open_store(None, BOUNDS) as store:
         await store.put(thing("r1"))
     closes.set()
     assert store.hangs
     assert caplog.messages[-1].endswith("0 changes may be lost")
+    assert is_closed.wait(PATIENCE)
