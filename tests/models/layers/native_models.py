@@ -181,7 +181,7 @@ NEMOTRON: dict[str, Any] = {  # layers of one part each: Mamba 2, an MLP without
 KIMI = LLAMA | {  # channels of keys that decay each by itself, and latent attention
     "architectures": ["KimiLinearForCausalLM"],
     "model_type": "kimi_linear",
-    "num_key_value_heads": None,
+    "num_key_value_heads": 6,
     "layer_types": ["linear_attention", "full_attention"],
     "linear_num_heads": 4,
     "linear_head_dim": 32,
