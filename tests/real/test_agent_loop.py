@@ -76,17 +76,21 @@ async def test_it_makes_the_same_calls_from_each_api(server: Server) -> None:
 
 
 async def test_ollama_s_api_goes_on_with_the_same_chat(server: Server) -> None:
-    """It cannot require a call; behind calls and their results it says what the others say."""
+    """It cannot require a call; behind calls and their results it says what the others say.
+
+    The first answer is left out: its prompt alone is read anew, in whatever chunks, whose rounding may let two tokens
+    that are about as likely change places.
+    """
     files = Call("call_1", "list_files", "{}")
     said = []
     async with httpx2.AsyncClient(base_url=server.url, timeout=PATIENCE) as client:
-        for wire in (Chat(), Ollama()):
-            for stream in (False, True):
-                agent = Agent(client, wire, stream, tools=TOOLS, more={**COLD, **LIMITS[wire.path]})
-                called = Reply("", "", [files], calling=True)
-                agent.history.append(called)
-                agent.carry_out(called)
-                said.append((await agent.ask()).says)
+        for wire, stream in ((Chat(), False), (Chat(), False), (Chat(), True), (Ollama(), False), (Ollama(), True)):
+            agent = Agent(client, wire, stream, tools=TOOLS, more={**COLD, **LIMITS[wire.path]})
+            called = Reply("", "", [files], calling=True)
+            agent.history.append(called)
+            agent.carry_out(called)
+            said.append((await agent.ask()).says)
+    del said[0]
     assert said[0][0] or said[0][2]
     assert said == [said[0]] * len(said)
     server.wait_idle()
