@@ -123,10 +123,7 @@ class Tiers:
 
         Where layers are not recurrent, nobody asks.
         """
-        names = [state_key(key) for key in keys[first:end]]
-        available = self.available(names)
-        behind = (number for number in range(end, first, -1) if names[number - first - 1] in available)
-        return next(behind, first)
+        return next((last for last in range(end, first, -1) if self.can_be_had(state_key(keys[last - 1]))), first)
 
     def _reach_of_blocks(self, keys: Sequence[BlockKey], first: int) -> int:
         on_disk: set[BlockKey] | None = None

@@ -100,8 +100,7 @@ class States:
 
     def forget_displaced(self, place: SlotView) -> None:
         """Drop the names of states of what was there before: none of them waits to be copied out any more."""
-        self._changing(place)
-        self._records[place.id].forget_displaced([*place.displaced])
+        self._changing(place).forget_displaced([*place.displaced])
 
     def _evict(self, now: float) -> None:
         """Drop the name of the snapshot whose loss costs least: the tokens that somebody may have to compute again.
