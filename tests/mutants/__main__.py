@@ -4,12 +4,14 @@ python -m tests.mutants                 all of them
 python -m tests.mutants -k draft        those with that in their name, or in the path of the file that they change
 python -m tests.mutants --write         and what caught them goes to tests/mutants/MUTANTS.md
 python -m tests.mutants --stale --write those alone whose row is not there, or names what does not catch them any more
+python -m tests.mutants --jobs 2        two at a time
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tests.mutants import page
@@ -28,16 +30,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-k", dest="word", default="", help="only mutants with this in their name or path")
     parser.add_argument("--stale", action="store_true", help="only those that no row of the table catches any more")
     parser.add_argument("--write", action="store_true", help="write what caught them into the table")
+    parser.add_argument("--jobs", type=int, default=1, help="how many are tried at a time")
     options = parser.parse_args(arguments)
-    caught: dict[str, str | None] = {}
     rows = page.read()
-    for mutant in MUTANTS:
-        if options.word not in mutant.name and options.word not in mutant.path:
-            continue
-        if options.stale and not is_stale(mutant, rows.get(mutant.name)):
-            continue
-        caught[mutant.name] = find_catch(mutant)
-        print(page.row(mutant, caught[mutant.name]), flush=True)
+    asked = [mutant for mutant in MUTANTS if options.word in mutant.name or options.word in mutant.path]
+
+    def catch(mutant: Mutant) -> str | None:
+        known = rows.get(mutant.name)
+        return find_catch(mutant) if not options.stale or is_stale(mutant, known) else known
+
+    caught: dict[str, str | None] = {}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for mutant, found in zip(asked, pool.map(catch, asked), strict=True):
+            caught[mutant.name] = found
+            if not options.stale or found != rows.get(mutant.name):
+                print(page.row(mutant, found), flush=True)
     if options.write:
         page.write(caught)
     return 1 if None in caught.values() else 0

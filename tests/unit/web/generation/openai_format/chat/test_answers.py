@@ -114,10 +114,11 @@ def test_the_usage_so_far_is_in_every_chunk_for_those_who_ask() -> None:
 
 
 def test_the_usage_so_far_is_that_of_all_tokens_also_beside_text_that_was_held_back() -> None:
-    parsed = scripted(stream=True, stream_options={"continuous_usage_stats": True})
-    chunks = written(parsed, token("a"), token(""), finished(text="b", tokens=2))[:-1]
-    assert [chunk["usage"]["completion_tokens"] for chunk in chunks] == [0, 1, 2, 2, 2]
-    assert "".join(choice["delta"].get("content", "") for choice in choices(chunks)) == "ab"
+    parsed = scripted(stream=True, n=2, stream_options={"continuous_usage_stats": True})
+    events = [token("a"), finished(text="b"), token("c", index=1), finished(text="d", index=1)]
+    chunks = written(parsed, *events)[:-1]
+    assert [chunk["usage"]["completion_tokens"] for chunk in chunks] == [0, 1, 1, 1, 1, 2, 2, 2]
+    assert "".join(choice["delta"].get("content", "") for choice in choices(chunks)) == "abcd"
 
 
 def test_a_prediction_is_drafted_from_and_accounted_for() -> None:
