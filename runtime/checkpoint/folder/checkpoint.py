@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from runtime.checkpoint.config import ModelConfig, parse_config
 from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.folder.experts import canonical_experts
+from runtime.checkpoint.folder.mlx_models import as_published
 from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import folder_fingerprint, read_shards
 from runtime.checkpoint.folder.tokenizer_file import read_tokenizer_file
@@ -62,6 +63,7 @@ class FolderCheckpoint:
         quantized = read_quantized(self._settings)
         tensors = found if quantized is None else quantized.assemble(found)
         refuse_parts(tensors)
+        tensors = as_published(tensors, self.config, self._settings)
         for rule in FAMILIES[self.config.architecture].layout:
             tensors = rule(tensors, self.config)
         return canonical_experts(tensors, self.config.architecture)

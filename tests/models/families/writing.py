@@ -7,6 +7,7 @@ can be held to the same text, which a forgotten bias, norm, window or rotation c
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -57,7 +58,7 @@ def write_checkpoint(
 
     A family that scales its embedding, or gives it to a tied head, wants less of it: else each token predicts itself.
     """
-    model = model_class(config_class(**{**_SIZES, **settings}))
+    model = model_class(config_class(**deepcopy({**_SIZES, **settings})))  # of what it is given, a class keeps objects
     spread_weights(model, seed, embedding)
     model.generation_config.eos_token_id = [256, 258]
     model.save_pretrained(folder, **({} if shard_size is None else {"max_shard_size": shard_size}))
