@@ -52,7 +52,7 @@ def as_published(found: Tensors, config: ModelConfig, settings: Settings) -> Ten
     Raises:
         CheckpointError: numbers were changed, and config.json does not say how.
     """
-    whole = _with_latents({_renamed(name): stored for name, stored in found.items()})
+    whole = _with_latents({_renamed(name, found): stored for name, stored in found.items()})
     turned = {name: Turned(stored) for name, stored in whole.items() if _is_turned(name, stored)}
     restore = _NUMBERS.get(config.architecture)
     if not turned or restore is None:
@@ -60,10 +60,12 @@ def as_published(found: Tensors, config: ModelConfig, settings: Settings) -> Ten
     return restore({**whole, **turned}, config, settings)
 
 
-def _renamed(name: str) -> str:
-    for pattern, published in _NAMES:
-        name = pattern.sub(published, name)
-    return name
+def _renamed(name: str, found: Tensors) -> str:
+    """Return the published name; the own one, which is refused later, where another tensor has that."""
+    published = name
+    for pattern, replacement in _NAMES:
+        published = pattern.sub(replacement, published)
+    return name if published in found else published
 
 
 def _is_turned(name: str, stored: StoredTensor) -> bool:
@@ -132,13 +134,15 @@ class JoinedHeads(OfAnother, WithoutCodes):
 
 
 def _with_latents(found: dict[str, StoredTensor]) -> dict[str, StoredTensor]:
-    """Join the two parts; what does not fit stays as it is, to be refused by its name."""
+    """Join the two parts; what does not fit, or is there as a whole, stays as it is, to be refused by its name."""
     for name in [name for name in found if name.endswith(_KEYS)]:
-        other = name.removesuffix(_KEYS) + _VALUES
+        other, joined = (name.removesuffix(_KEYS) + own for own in (_VALUES, _BOTH))
         keys, values = found[name], found.get(other)
-        if values is not None and len(keys.shape) == 3 and values.shape[::2] == keys.shape[:2]:
+        if values is None or joined in found:
+            continue
+        if len(keys.shape) == len(values.shape) == 3 and values.shape[::2] == keys.shape[:2]:
             del found[name], found[other]
-            found[name.removesuffix(_KEYS) + _BOTH] = JoinedHeads(keys, values)
+            found[joined] = JoinedHeads(keys, values)
     return found
 
 

@@ -250,3 +250,22 @@ def test_what_a_conversion_lost_is_refused(tmp_path: Path) -> None:
     falcon = write(tmp_path / "falcon", "falcon-h1", without_factors)
     with pytest.raises(CheckpointError, match="ssm_out_multiplier None is not a number above 0"):
         open_checkpoint(falcon).tensors()
+
+
+@pytest.mark.parametrize(
+    ("family", "added"),
+    [
+        ("glm4-moe-lite", "self_attn.kv_b_proj"),
+        ("gemma4-experts", "experts.up_proj"),
+        ("kimi-linear", "self_attn.q_conv1d"),
+    ],
+)
+def test_the_same_part_in_both_forms_is_refused(family: str, added: str, tmp_path: Path) -> None:
+    def with_both(tensors: Tensors, settings: dict[str, Any]) -> Tensors:
+        found = unpacked_mlx(tensors, settings)
+        name = f"model.layers.0.{added}.weight"
+        return found | {name: tensors.get(name, torch.ones(8, 64, 64)).clone()}
+
+    folder = write(tmp_path, family, with_both)
+    with pytest.raises(CheckpointError, match=r"belongs to no part of this architecture|holds too"):
+        load_weights(open_checkpoint(folder), device=CPU, dtype=torch.float32)
