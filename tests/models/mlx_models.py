@@ -122,6 +122,8 @@ def _renamed(name: str, kind: str) -> str:
         name = f"language_model.{name}"
     if kind == "lfm2_moe":
         name = re.sub(r"\.(w[123])\.weight", lambda part: f".{_PARTS[part[1]]}.weight", name)
+    if kind == "laguna":
+        name = name.replace(".gate.weight", ".gate.proj.weight").replace(".experts.e_score", ".gate.e_score")
     if kind == "kimi_linear":
         name = name.replace("block_sparse_moe", "mlp").replace(
             "gate.e_score_correction_bias", "e_score_correction_bias"

@@ -33,6 +33,7 @@ _NAMES = (
     (re.compile(r"\.experts\.switch_glu\."), ".experts."),  # Gemma 4
     (re.compile(r"\.switch_mlp\.fc1\."), ".switch_mlp.up_proj."),  # Nemotron-H
     (re.compile(r"\.switch_mlp\.fc2\."), ".switch_mlp.down_proj."),
+    (re.compile(r"\.mlp\.gate\.proj\."), ".mlp.gate."),  # Laguna
     (re.compile(r"\.([qkv])_conv\.conv\."), r".\1_conv1d."),  # Kimi Linear
 )
 _CONVOLUTION = re.compile(r"[._]conv(?:1d)?\.weight$")

@@ -62,6 +62,7 @@ MLX_FAMILIES: dict[str, dict[str, Any]] = {
     "hunyuan-moe": {},
     "laguna": {},
     "exaone4": {},
+    "olmo-hybrid": {},
 }
 OTHERS: dict[str, dict[str, Any]] = {
     "qwen3.5": {},
