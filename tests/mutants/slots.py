@@ -68,8 +68,15 @@ MUTANTS = (
     Mutant(
         "the prompt's last token is taken from the cache",
         "actors/core/places/record.py",
-        "return self.usable(self.branch_point(min(self.tokens.shared_with(prompt), limit)))",
-        "return self.usable(self.branch_point(self.tokens.shared_with(prompt)))",
+        "length = self.usable(min(self.tokens.shared_with(prompt), limit))",
+        "length = self.usable(self.tokens.shared_with(prompt))",
+    ),
+    Mutant(
+        "a sequence goes on from a state inside a block that a tier gave",
+        "actors/core/places/record.py",
+        "        while (point := self.branch_point(length)) < length:",
+        "        if (point := self.branch_point(length)) < length:",
+        ("tests/unit/actors/core/places/test_states.py",),
     ),
     Mutant(
         "a sequence goes on after a part of a block that a tier gave",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FOREVER = 1e7  # virtual seconds: whatever is still waiting then waits for nothing
+MOST_PASSES = 20_000  # of the scheduler in one moment of virtual time: whatever still runs then goes round in circles
 
 
 @contextmanager
@@ -41,7 +42,7 @@ def seeded_scheduler(seed: int) -> Iterator[None]:
 
 
 class Hung(Exception):
-    """Every task waits, and nothing will ever wake one."""
+    """Every task waits, and nothing will ever wake one; or some run, and time stands still."""
 
 
 def run(main: Callable[[], Awaitable[T]], *, seed: int = 0, instruments: Sequence[trio.abc.Instrument] = ()) -> T:
@@ -52,7 +53,9 @@ def run(main: Callable[[], Awaitable[T]], *, seed: int = 0, instruments: Sequenc
     """
 
     async def watched() -> T:
-        trio.lowlevel.spawn_system_task(_end_those_who_wait_for_ever, trio.lowlevel.current_task())
+        main_task = trio.lowlevel.current_task()
+        trio.lowlevel.spawn_system_task(_end_those_who_wait_for_ever, main_task)
+        trio.lowlevel.add_instrument(_StandingStill(main_task))
         return await main()
 
     with seeded_scheduler(seed):
@@ -60,16 +63,37 @@ def run(main: Callable[[], Awaitable[T]], *, seed: int = 0, instruments: Sequenc
 
 
 async def _end_those_who_wait_for_ever(main: trio.lowlevel.Task) -> None:
-    """Virtual time gets this far only when nothing else can happen.  A cancel would not do: some waits are shielded."""
+    """Virtual time gets this far only when nothing else can happen."""
     while True:
         await trio.sleep(FOREVER)
-        for task in _family(main):
-            if task._abort_func is not None:  # as Trio delivers a KeyboardInterrupt
-                task._attempt_abort(functools.partial(_raise_hung, task.name))
+        _end_family(main)
+
+
+class _StandingStill(trio.abc.Instrument):
+    """Ends those who run and run while time stands still."""
+
+    def __init__(self, main: trio.lowlevel.Task) -> None:
+        self._main = main
+        self._now = 0.0
+        self._passes = 0  # of the scheduler, in this moment
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Count a pass of the scheduler."""
+        self._now, before = trio.current_time(), self._now
+        self._passes = self._passes + 1 if self._now == before else 0
+        if self._passes == MOST_PASSES:
+            _end_family(self._main)
+
+
+def _end_family(main: trio.lowlevel.Task) -> None:
+    """End whoever waits; a cancel would not do, since some waits are shielded."""
+    for task in _family(main):
+        if task._abort_func is not None:  # as Trio delivers a KeyboardInterrupt
+            task._attempt_abort(functools.partial(_raise_hung, task.name))
 
 
 def _raise_hung(name: str) -> NoReturn:
-    raise Hung(f"I7: {name} would wait for ever")
+    raise Hung(f"I7: {name} would never end")
 
 
 def _family(task: trio.lowlevel.Task) -> list[trio.lowlevel.Task]:

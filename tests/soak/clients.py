@@ -10,7 +10,7 @@ import json
 import math
 import socket
 import struct
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import h2.config
@@ -177,6 +177,7 @@ class Http2Connection:
     def __init__(self, stream: trio.SocketStream) -> None:
         self.protocol = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
         self.ended = False
+        self.end = "the connection has ended"  # why, as far as the other side has said
         self._stream = stream
         self._sending = trio.Lock()
         self._progress = trio.Event()  # set, and replaced, whenever something has been read
@@ -189,12 +190,14 @@ class Http2Connection:
             await self.flush()
             while data := await self._stream.receive_some(2**16):
                 for event in self.protocol.receive_data(data):
+                    if isinstance(event, h2.events.ConnectionTerminated):
+                        self.end = f"{event}"
                     if (number := getattr(event, "stream_id", None)) in self._streams:
                         self._streams[number].send_nowait(event)
                 await self.flush()
                 self._tell_progress()
-        except (trio.BrokenResourceError, trio.ClosedResourceError, Gone, h2.exceptions.ProtocolError):
-            pass  # whoever has a stream is told below
+        except (trio.BrokenResourceError, trio.ClosedResourceError, Gone, h2.exceptions.ProtocolError) as error:
+            self.end = f"{self.end}: {error!r}"  # whoever has a stream is told below
         finally:
             self.ended = True
             for channel in self._streams.values():
@@ -223,7 +226,7 @@ class Http2Connection:
         """Return when something more was read, which may have opened a window."""
         await self._progress.wait()
         if self.ended:
-            raise Gone
+            raise Gone(self.end)
 
     async def slam(self) -> None:
         """Reset the whole connection."""
@@ -287,10 +290,9 @@ class Http2:
         if not self._number or self._connection.ended:
             return
         self._connection.forget(self._number)
-        async for (
-            event
-        ) in self._events:  # what nobody will read has to be acknowledged, or the connection's window ends
-            self._acknowledge(event)
+        with suppress(trio.EndOfChannel):
+            while True:  # what nobody will read has to be acknowledged, or the connection's window ends
+                self._acknowledge(self._events.receive_nowait())  # no event may come in between and be missed
         if not self._ended:
             self._protocol.reset_stream(self._number)
         await self._connection.flush()
@@ -304,10 +306,10 @@ class Http2:
         try:
             event = await self._events.receive()
         except trio.EndOfChannel as error:
-            raise Gone from error
+            raise Gone(self._connection.end) from error
         self._acknowledge(event)
         if isinstance(event, h2.events.StreamReset):
-            raise Gone
+            raise Gone(f"{event}")
         return event
 
 

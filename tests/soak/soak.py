@@ -145,10 +145,13 @@ class Soak:
             if patience.cancelled_caught:
                 assert impatient, f"{behaviour.__name__} has taken {PATIENCE:g} s"
                 outcome = visit.leave()
-        except Gone:
-            assert may_be_cut() or behaviour is Visit.stall, f"the server has cut {behaviour.__name__}"
+        except Gone as gone:
+            if not (may_be_cut() or behaviour is Visit.stall):
+                raise AssertionError(f"the server has cut {behaviour.__name__}") from gone
             visit.leave()
             outcome = "cut"
+        if may_be_cut():
+            visit.may_have_stalled()
         with suppress(Gone):
             await exchange.leave(rudely=outcome == "left" and dice.random() < 0.5)
         self._scene.record.visits[behaviour.__name__, outcome] += 1
@@ -234,9 +237,13 @@ def main(seconds: float, clients: int, http1: bool, http2: bool, seed: int, mode
         if hybrid:
             model = write_hybrid(Path(folder))
         with Server(*FLAGS, *flags_of(model, Path(folder))) as server:
-            report = soak(server, protocols=protocols, clients=clients, seconds=seconds, seed=seed)
-            click.echo(report)
-            report.check()
+            try:
+                report = soak(server, protocols=protocols, clients=clients, seconds=seconds, seed=seed)
+                click.echo(report)
+                report.check()
+            except BaseException:
+                click.echo(f"the server's log ends:\n{server.log()[-8000:]}", err=True)
+                raise
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import trio
 
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import COMPLETIONS
+from tests.live.server import COMPLETIONS, Gone
 from tests.soak.clients import Events, fetch
 from tests.soak.record import Record
 
@@ -95,6 +95,10 @@ class Visit:
         whole = [*self._prompt, *self.events.tokens][:3000]
         return [*whole[: self._dice.randint(1, len(whole))], *self._dice.choices(VOCABULARY, k=8)]
 
+    def may_have_stalled(self) -> None:
+        """Expect that the server gave the request up, since a neighbour on its connection did not read."""
+        self._allow("stalled_reader")
+
     def leave(self) -> str:
         """The client loses patience, or its connection."""
         self._allow("client_disconnect")
@@ -156,10 +160,20 @@ class Visit:
         await self._ask(400)
         await self.events.read(self._dice.randint(1, 20))
         self._allow("operator")
+        gone: ExceptionGroup[Gone] | None = None
+        try:
+            async with trio.open_nursery() as nursery:  # it may wait for its turn; who does not read then has stalled
+                nursery.start_soon(self._delete)
+                await self.events.read()
+        except* Gone as cut:
+            gone = cut
+        if gone is not None:
+            raise Gone(*gone.exceptions)
+        return "deleted" if self.events.cancelled == "operator" else self._end_of_stream()
+
+    async def _delete(self) -> None:
         status, _ = await fetch(self._scene.address, f"/v1/requests/{self._request_id}", "DELETE")
         assert status in (200, 404), status
-        await self.events.read()
-        return "deleted" if self.events.cancelled == "operator" else self._end_of_stream()
 
     async def ask_for_several(self) -> str:
         """Ask for several answers at once."""

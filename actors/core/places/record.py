@@ -90,7 +90,10 @@ class SlotRecord:
 
     def usable_for(self, prompt: TokenChain, limit: int) -> int:
         """Return how many tokens, at most `limit`, a prompt can go on after, here or in a copy."""
-        return self.usable(self.branch_point(min(self.tokens.shared_with(prompt), limit)))
+        length = self.usable(min(self.tokens.shared_with(prompt), limit))
+        while (point := self.branch_point(length)) < length:  # a state may be inside a block that a tier gave
+            length = self.usable(point)
+        return length
 
     def branch_point(self, length: int) -> int:
         """Return the most tokens, up to that length, after which another sequence may go on otherwise.

@@ -9,6 +9,20 @@ UNIT = "tests/unit/web/http/transport"
 
 MUTANTS = (
     Mutant(
+        "what waits for others' turns counts as stalled",
+        f"{TRANSPORT}/connection.py",
+        "while self._turns.is_awaited or taken < self._turns.taken:",
+        "while taken < 0:",
+        (f"{UNIT}/test_serve_hang_ups.py",),
+    ),
+    Mutant(
+        "who waits for others' turns is idle",
+        f"{TRANSPORT}/loop_share.py",
+        "            with self._idle_timer.paused():\n                await",
+        "            if True:\n                await",
+        (f"{UNIT}/test_serve_hang_ups.py",),
+    ),
+    Mutant(
         "frames that bring no work cost nothing",
         f"{TRANSPORT}/h2_connection.py",
         "        if not self.budget.take(cost(frame), trio.current_time()):\n",

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from tests.fakes.simulation import ask, open_simulation, prompt, run
+from tests.sim.scheduler import Hung
 
 
 def trace(seed: int) -> list[tuple[str, float]]:
@@ -39,5 +40,17 @@ def test_a_wait_for_ever_is_found() -> None:
         with trio.CancelScope(shield=True):
             await trio.Event().wait()
 
-    with pytest.raises(Exception, match="would wait for ever"):
+    with pytest.raises(Exception, match="would never end"):
         run(scenario)
+
+
+def test_a_run_for_ever_in_which_no_time_passes_is_found() -> None:
+    async def scenario() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            while True:
+                await trio.lowlevel.checkpoint()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run(scenario)
+    assert caught.group_contains(Hung, match="would never end")

@@ -34,6 +34,7 @@ from runtime.common.log_text import literal
 from web.http.transport.byte_queue import ByteQueue
 from web.http.transport.context import ConnectionContext
 from web.http.transport.idle_timer import IdleTimer
+from web.http.transport.loop_share import Turns
 from web.http.transport.protocols import ProtocolWrapper
 from web.http.transport.task_group import ConnectionTaskGroup
 from web.http.transport.writer import Writer, socket_of
@@ -74,6 +75,7 @@ class Connection:
         self._scope = trio.CancelScope()
         self._idle_timer = IdleTimer(server.config.keep_alive_timeout)
         self._tasks = ConnectionTaskGroup(self._idle_timer, server.share)
+        self._turns = Turns(server.share, self._idle_timer)
         self._received = ByteQueue()
         self._writer = Writer(
             stream,
@@ -123,6 +125,7 @@ class Connection:
         return ConnectionContext(
             server=self._server,
             tasks=self._tasks,
+            turns=self._turns,
             state=ConnectionState(LifespanState({**self._server.state})),
             tls=isinstance(self._stream, trio.SSLStream),
             client=parse_socket_addr(family, self._socket.getpeername()),
@@ -169,11 +172,20 @@ class Connection:
         self._scope.cancel(reason="the client has gone")
 
     async def _wait_until_handled(self) -> None:
-        with trio.move_on_after(self._server.stall_timeout) as timer:
-            await self._received.join()
-        if timer.cancelled_caught:
-            excess = len(self._received)
-            raise trio.TooSlowError(f"{excess} bytes went unhandled for {self._server.stall_timeout:g} s")
+        """Wait until all that was read is handled, a stall timeout after each turn: to wait for one is no stall.
+
+        Raises:
+            trio.TooSlowError: the protocol waits for something else.
+        """
+        taken = -1
+        while self._turns.is_awaited or taken < self._turns.taken:
+            taken = self._turns.taken
+            with trio.move_on_after(self._server.stall_timeout) as timer:
+                await self._received.join()
+            if not timer.cancelled_caught:
+                return
+        excess = len(self._received)
+        raise trio.TooSlowError(f"{excess} bytes went unhandled for {self._server.stall_timeout:g} s")
 
     async def _handle_received(self, protocol: ProtocolWrapper) -> None:
         """Handle what was read, until the protocol is at its end; what is left then is dropped."""

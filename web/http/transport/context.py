@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hypercorn.trio.worker_context import WorkerContext
     from hypercorn.typing import AppWrapper, ConnectionState, LifespanState
 
-    from web.http.transport.loop_share import LoopShare
+    from web.http.transport.loop_share import LoopShare, Turns
     from web.http.transport.task_group import ConnectionTaskGroup
     from web.process.limits import Limits
 
@@ -49,6 +49,7 @@ class ConnectionContext:
     Attributes:
         server: the context of all connections.
         tasks: starts the requests.
+        turns: in which what was received is handled.
         state: the connection's copy of the lifespan state.
         tls: whether the connection is encrypted.
         client: the client's address and port; None for a socket that has none.
@@ -58,6 +59,7 @@ class ConnectionContext:
 
     server: ServerContext
     tasks: ConnectionTaskGroup
+    turns: Turns
     state: ConnectionState
     tls: bool
     client: tuple[str, int] | None

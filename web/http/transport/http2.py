@@ -67,7 +67,7 @@ class Http2Protocol:
         """Handle received bytes, a turn's worth at a time; what is left when the connection closes is dropped."""
         data, more = received.data, True
         while more and not self._is_closed:
-            await self._server.share.turn()
+            await self._context.turns.next()
             more = await self._receive(data)
             data = b""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
 
 class IdleTimer:
@@ -20,21 +21,39 @@ class IdleTimer:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self._left = math.inf  # seconds, when this was last set or paused
+        self._is_paused = False
         self._scope = trio.CancelScope()
 
     def begin(self) -> None:
         """Begin to measure: the connection is idle from now on."""
-        self._scope.deadline = trio.current_time() + self._seconds
+        self._set(self._seconds)
 
     def stop(self) -> None:
         """Stop measuring: the connection is not idle any more."""
-        self._scope.deadline = math.inf
+        self._set(math.inf)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Count no time in a `with` block: meanwhile the client waits, for others."""
+        self._left = self._scope.deadline - trio.current_time()
+        self._is_paused, self._scope.deadline = True, math.inf
+        try:
+            yield
+        finally:
+            self._is_paused = False
+            self._set(self._left)
+
+    def _set(self, left: float) -> None:
+        self._left = left
+        if not self._is_paused:
+            self._scope.deadline = trio.current_time() + left
 
     async def expired(self, end: Callable[[], Awaitable[object]]) -> None:
         """Wait until the connection has been idle for too long.  Once `end` returns, any time is too long."""
         with self._scope:
             await end()
             self._seconds = 0
-            if self._scope.deadline < math.inf:
+            if self._left < math.inf:
                 self.begin()
             await trio.sleep_forever()

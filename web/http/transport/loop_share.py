@@ -18,6 +18,8 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Hashable
 
+    from web.http.transport.idle_timer import IdleTimer
+
 T = TypeVar("T")
 
 REST = 3.0
@@ -76,6 +78,35 @@ class LoopShare:
             seconds: after which no step counts that begins.
         """
         return await _Charged(self, task, is_over, trio.current_time() + seconds)
+
+
+class Turns:
+    """The turns of one connection.
+
+    Args:
+        share: gives them.
+        idle_timer: of the connection.
+
+    Attributes:
+        taken: how many it has had.
+        is_awaited: whether it waits for one, which its client can do nothing about.
+    """
+
+    def __init__(self, share: LoopShare, idle_timer: IdleTimer) -> None:
+        self._share = share
+        self._idle_timer = idle_timer
+        self.taken = 0
+        self.is_awaited = False
+
+    async def next(self) -> None:
+        """Wait for a turn; see `LoopShare.turn`."""
+        self.is_awaited = True
+        try:
+            with self._idle_timer.paused():
+                await self._share.turn()
+        finally:
+            self.is_awaited = False
+        self.taken += 1
 
 
 class _Charged(Generator[Any, Any, T]):

@@ -106,7 +106,7 @@ class Http1Protocol(H11Protocol):
             context.local,
             context.send,
         )
-        self._share = server.share
+        self._turns = context.turns
         self.connection: H11Connection = H11Connection(server)
 
     async def handle(self, event: Event) -> None:
@@ -117,7 +117,7 @@ class Http1Protocol(H11Protocol):
         self.connection.receive_data(event.data)
         more = True
         while more:
-            await self._share.turn()
+            await self._turns.next()
             self.connection.begin_turn()
             await self._handle_events()
             more = self.connection.is_cut

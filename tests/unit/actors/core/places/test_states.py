@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from actors.core.slot_views import Provenance
 from actors.core.slots import SlotTable
 from runtime.kv.token_chain import TokenChain
@@ -43,6 +45,17 @@ def lent(table: SlotTable, slot: SlotView, rows: int, spares: int = 0, now: floa
     segment = Segment(slot.id, start, TOKENS[start : start + rows])
     table.states.begin()
     return table.states.lend(segment, [rows], spares, now)
+
+
+@pytest.mark.parametrize(("restored_to", "usable"), [(0, 90), (64, 90), (128, 0)])
+def test_nobody_goes_on_from_a_state_inside_a_block_that_a_tier_gave(restored_to: int, usable: int) -> None:
+    """Nor from one of the states before it, inside of another such block."""
+    table, slot = table_with(40, 70, 90)
+    table.commit_transferred(slot, [], Provenance(restored_to=restored_to))
+    other = TokenChain(b"", [*TOKENS[:95], 7, 8])
+    assert table.longest_live_prefix(other, limit=96, besides=None)[1] == usable
+    table.release(slot)
+    assert table.cheapest([slot], other, reuse=True, now=0.0, session=None)[1] == usable
 
 
 def test_a_step_reads_the_state_that_the_last_one_left() -> None:

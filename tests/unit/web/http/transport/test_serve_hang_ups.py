@@ -11,6 +11,7 @@ from trio.testing import wait_all_tasks_blocked
 from tests.live.h2_client import H2Client
 from tests.live.server import PATIENCE
 from tests.unit.web.http.transport.guarded import CHUNK, get_request, happens, read_answers, serving
+from web.http.transport.loop_share import LoopShare
 from web.process.limits import FRAME_BURST, MAX_UNHANDLED
 
 Hangup = Callable[[trio.SocketStream], Awaitable[None]]
@@ -122,6 +123,27 @@ async def test_endless_pipeline_is_cut(caplog: pytest.LogCaptureFixture) -> None
         await happens(visit.ended)
         assert visit.cancelled
     assert "bytes went unhandled" in caplog.text
+
+
+async def test_a_wait_for_a_turn_is_not_the_clients_stall(
+    mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where hundreds of connections have something to handle, each waits for the others."""
+    others_are_done, size = trio.Event(), 3 * MAX_UNHANDLED
+    async with serving(stall_timeout=2) as server, await server.connect() as stream:
+        await stream.send_all(get_request("/refuse"))
+        await read_answers(stream, 1)
+        monkeypatch.setattr(LoopShare, "turn", lambda _: others_are_done.wait())
+        async with trio.open_nursery() as nursery:
+            head = b"POST /measure HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n" % size
+            nursery.start_soon(stream.send_all, head + bytes(size))
+            for _ in range(3):
+                await wait_all_tasks_blocked(0.05)
+                mock_clock.jump(3)
+            await wait_all_tasks_blocked(0.05)
+            others_are_done.set()
+            assert await read_answers(stream, 1) == [(200, str(size).encode())]
+    assert caplog.text == ""
 
 
 async def test_body_in_crumbs_is_not_mistaken_for_a_pipeline() -> None:
