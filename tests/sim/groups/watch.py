@@ -199,6 +199,7 @@ class GroupWatch(Observer):
                 self._met_ended.add(one.asked.id)
         queue = self._manager.queue
         successors = [one for one in queue if one.place.goes_first and one.is_due and one.mark.at is None]
+        successors = [one for one in successors if not one.is_warm]  # which leaves to those who work what is free
         successors.sort(key=lambda ticket: ticket.place.number)
         # The first that waits for room has all the others wait behind it.
         waiting = {ticket.request_id for ticket in takewhile(self._could_begin, successors)}
