@@ -97,8 +97,8 @@ class SamplingOptions:
     max_tokens: Annotated[
         int | None,
         Option(
-            "Limit of an answer's tokens where the request gives none; `none` lets it go on to the end of the context.  "
-            "A limit that is sent goes before it, -1 too, and /v1/completions has 16.",
+            "Most tokens of an answer where the request has no limit; `none` lets it go on to the end of the context.  "
+            "What a request says goes before it, -1 too, and /v1/completions has 16.",
             whole(1),
             unit="tokens",
             none=("none",),

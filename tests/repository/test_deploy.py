@@ -1,4 +1,4 @@
-"""What `deploy/` says of containers and services is true of the repository, though there is nothing here that starts them."""
+"""What `deploy/` says of containers and services is true of the repository.  Nothing here could start them."""
 
 from __future__ import annotations
 
