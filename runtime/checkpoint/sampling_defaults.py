@@ -94,6 +94,17 @@ class SamplingOptions:
             none=("none",),
         ),
     ] = None
+    max_tokens: Annotated[
+        int | None,
+        Option(
+            "Most tokens of an answer where the request has no limit; `none` lets it go on to the end of the context.  "
+            "What a request says goes before it, -1 too, and /v1/completions has 16.",
+            whole(1),
+            unit="tokens",
+            none=("none",),
+            name="max-tokens-default",
+        ),
+    ] = None
 
     def values(self) -> dict[str, float]:
         """Return the parameters that the operator set, by their names."""
@@ -111,6 +122,7 @@ class SamplingDefaults:
         top_k: the number of the likeliest tokens.
         min_p: the least share of the likeliest one's probability.
         repetition_penalty: for tokens that are there already.
+        max_tokens: the operator's limit of an answer that has no other; None for no limit.
         sources: where each value comes from, by the parameter's name.
 
     Raises:
@@ -122,6 +134,7 @@ class SamplingDefaults:
     top_k: int = 0
     min_p: float = 0.0
     repetition_penalty: float = 1.0
+    max_tokens: int | None = None
     sources: Mapping[str, str] = field(default_factory=lambda: dict.fromkeys(RANGES, "openai"), compare=False)
 
     def __post_init__(self) -> None:
@@ -156,6 +169,7 @@ def sampling_defaults(recommended: Settings, options: SamplingOptions) -> Sampli
     neutral = SamplingDefaults()
     return SamplingDefaults(
         **{name: value for name, (value, _) in found.items()},  # type: ignore[arg-type]  # RANGES knows their types
+        max_tokens=options.max_tokens,
         sources=dict(neutral.sources) | {name: source for name, (_, source) in found.items()},
     )
 

@@ -15,6 +15,7 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.common.host_memory import available_memory
 from runtime.common.processor import processor_name
 from runtime.common.units import counted, format_size
+from runtime.devices.native.kernels import describe_kernels
 from runtime.errors import CedeError
 from runtime.kv.disk.folder import opened_root, roots, scan
 from runtime.loading.fit import fits_of
@@ -44,6 +45,7 @@ def describe_machine() -> Facts:
         "threads": f"{torch.get_num_threads()}; a small model runs on one unless --threads says otherwise",
         "bfloat16 on the CPU": "in hardware" if has_bfloat16_arithmetic() else "emulated, so float32 is used",
     }
+    facts["kernels of its own"] = describe_kernels()
     return facts | {f"device {name}": about for name, about in _devices().items()}
 
 

@@ -1,9 +1,11 @@
-"""What `deploy/` says of containers is true of the repository.  Nobody here has run any of it: there is no Docker."""
+"""What `deploy/` says of containers and services is true of the repository.  Nothing here could start them."""
 
 from __future__ import annotations
 
 import json
+import plistlib
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,31 @@ def test_the_image_has_the_torch_that_cede_asks_for() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (torch,) = [needed for needed in project["dependencies"] if needed.startswith("torch==")]
     assert any(f" {torch} " in rest for name, rest in instructions() if name == "RUN")
+
+
+# --- services -------------------------------------------------------------------------------------------------------
+
+
+def check_service(command: list[str], environment: dict[str, str], seconds: int) -> None:
+    """It runs what cede understands, and waits for its end as long as that may take."""
+    assert Path(command[0]).name == "cede"
+    parse(command[1:])
+    check_environment(environment, command[1])
+    assert seconds > DEFINITIONS["grace"].default
+
+
+def test_systemd_runs_what_cede_understands() -> None:
+    text = (DEPLOY / "systemd" / "cede.service").read_text(encoding="utf-8")
+    said = re.findall(r"^#?([A-Z]\w+)=(.+)$", text, re.MULTILINE)  # what is commented out, too
+    environment = dict(value.split("=", 1) for key, value in said if key == "Environment")
+    del environment["CEDE_API_KEY_FILE"]  # a file that only systemd makes
+    check_service(shlex.split(dict(said)["ExecStart"]), environment, int(dict(said)["TimeoutStopSec"]))
+
+
+def test_launchd_runs_what_cede_understands() -> None:
+    agent = plistlib.loads((DEPLOY / "launchd" / "local.cede.plist").read_bytes())
+    check_service(agent["ProgramArguments"], agent["EnvironmentVariables"], agent["ExitTimeOut"])
+    assert agent["Label"] == "local.cede"
 
 
 # --- the compose file -----------------------------------------------------------------------------------------------

@@ -108,7 +108,7 @@ class Backend:
     async def _serve(self, asked: Asked, pieces: Handoff[Piece]) -> CedeError | None:
         """Hand over what the engine makes of it; returns the error that ended it."""
         try:
-            raw = completion_body(asked)
+            raw = completion_body(asked, self._engine.model.sampling.max_tokens)
             request = await self._parser.parse(lambda raw, model, most: parse_asked(raw, model, most, asked=asked), raw)
             async with self._attempts.alone(asked.id):
                 if request.control.supersede is not None:

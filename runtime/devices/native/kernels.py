@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import platform
 import weakref
 from ctypes import addressof
 from dataclasses import dataclass
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 INTERFACE = 19
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
+
+NEEDS = "they need an x86-64 processor with AVX2 and FMA, or 64-bit Arm"
+MACHINES = ("x86_64", "amd64", "aarch64", "arm64")
+NOT_BUILT = (
+    "they were not built, for want of a C++ compiler.  Install one (Debian, Ubuntu: apt install g++; macOS: "
+    "xcode-select --install), and cede again: pip install --force-reinstall --no-deps ."
+)
 
 logger = logging.getLogger("cede.model")
 
@@ -55,7 +63,7 @@ class Kernels:
             raise KernelsMissing(f"{path.name} is of another version: install cede again")
         found = [target for target in _targets(library) if only in (None, target.name)]
         if not found:
-            raise KernelsMissing("they need an x86-64 processor with AVX2 and FMA, or 64-bit Arm")
+            raise KernelsMissing(NEEDS)
         best = {target.block: target for target in reversed(found)}
         self.targets = {block: target.name for block, target in best.items()}
         self.for_many_rows = {block for block, target in best.items() if target.is_for_many_rows}
@@ -176,6 +184,15 @@ def open_kernels(threads: int) -> Kernels | None:
         return None
 
 
+def describe_kernels() -> str:
+    """Return which kernels are used here, or why there are none, and what to do."""
+    try:
+        kernels = Kernels(_find(), 1)
+    except KernelsMissing as why:
+        return f"none, so decoding on the CPU is slower: {why}"
+    return f"built, for {', '.join(sorted(set(kernels.targets.values())))}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Target:
     """A set of instructions: its number in the library, its name, and what is said of its matrices of four bits."""
@@ -210,5 +227,5 @@ def _find() -> Path:
     places = (Path(__file__).with_name(f"_kernels{suffix}") for suffix in EXTENSION_SUFFIXES)
     found = next((place for place in places if place.exists()), None)
     if found is None:
-        raise KernelsMissing("they were not built; that takes a C++ compiler while cede is installed")
+        raise KernelsMissing(NOT_BUILT if platform.machine().lower() in MACHINES else NEEDS)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SCRIPTS = Path(__file__).parent / "scripts"
+PAGE = Path(__file__).parents[3] / "docs" / "use" / "clients.md"
 
 
 def interrupt(client: subprocess.Popen[bytes], server: Server) -> str:
@@ -69,3 +71,13 @@ def test_the_llm_command(four_slots: Server, tmp_path: Path) -> None:
     arguments = ["prompt", "-m", "ours", "-o", "max_tokens", "4000", "-o", "logit_bias", endless, "Write a function."]
     with run([sys.executable, "-m", "llm", *arguments], LLM_USER_PATH=str(tmp_path)) as client:
         check_ended(four_slots, interrupt(client, four_slots))
+
+
+def test_the_blocks_in_python_of_the_page_about_clients_run(four_slots: Server) -> None:
+    blocks = re.findall(r"^```python\n(?=(?:from|import) (\w+))(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    here = [block for package, block in blocks if find_spec(package) is not None]
+    assert here
+    code = "".join(here).replace("http://127.0.0.1:8000", four_slots.url)
+    with run([sys.executable, "-c", code]) as client:
+        assert client.communicate(timeout=PATIENCE)[0]
+        assert client.returncode == 0

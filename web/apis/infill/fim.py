@@ -53,7 +53,7 @@ def parse_fim(
             raise RequestError("'seed' and 'random_seed' are one: give one.", param="random_seed")
         body = body.model_copy(update={"seed": body.random_seed})
     check_generations(1, generations(body), max_generations)
-    limit = token_limit(body, default=None)
+    limit = token_limit(body, default=model.sampling.max_tokens)
     check_consistency(body, limit)
     fills = bool(body.suffix)
     keep = kept_tokens(body.truncate_prompt_tokens, model, limit)

@@ -45,7 +45,7 @@ def parse_infill(
     if generations(body) > 1:
         raise RequestError("A gap is filled once: 'n' and 'best_of' must be 1.", param="n")
     check_generations(1, 1, max_generations)
-    limit = token_limit(body, default=None)
+    limit = token_limit(body, default=model.sampling.max_tokens)
     check_consistency(body, limit)
     body = body.model_copy(update=sampling_fields(body.samplers))
     refuse_truncation(body.truncate_prompt_tokens)

@@ -89,7 +89,7 @@ def answer_request(
         f"ollama-{uuid.uuid4().hex}",
         [ids],
         prompt,
-        max_tokens=max_tokens(options),
+        max_tokens=max_tokens(options, model.sampling.max_tokens),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         continues=continues,
         further_ends=end_ids,

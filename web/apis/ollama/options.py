@@ -73,6 +73,8 @@ def check_penalties(options: Options, sampling: SamplingParams) -> None:
         )
 
 
-def max_tokens(options: Options) -> int | None:
-    """Return the limit on an answer's tokens; None for as many as the context has room for."""
-    return options.num_predict if options.num_predict and options.num_predict > 0 else None
+def max_tokens(options: Options, default: int | None) -> int | None:
+    """Return the limit on an answer's tokens, `default` where none is given; None for all that there is room."""
+    if options.num_predict is None:
+        return default
+    return options.num_predict if options.num_predict > 0 else None

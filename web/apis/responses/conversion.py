@@ -147,7 +147,7 @@ def prepare(
         f"resp_{key}",
         [ids],
         prompt,
-        max_tokens=body.max_output_tokens,
+        max_tokens=model.sampling.max_tokens if body.max_output_tokens is None else body.max_output_tokens,
         logprobs=(body.top_logprobs or 0) if shows_logprobs else None,
     )
     (ignored or IgnoredFields()).tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))

@@ -55,8 +55,12 @@ class Asked:
         return cls(request_id, fields, token_ids, is_marked=True, emitted=emitted)
 
 
-def completion_body(asked: Asked) -> bytes:
+def completion_body(asked: Asked, limit: int | None = None) -> bytes:
     """The body of a completion that asks for the same.
+
+    Args:
+        asked: at the front door.
+        limit: of an answer for which the client has given none; None for no limit.
 
     Raises:
         RequestError: it asks for something that no completion has.
@@ -73,7 +77,8 @@ def completion_body(asked: Asked) -> bytes:
     if asked.is_marked and shown.get("logprobs") is not None:
         message = "Log-probabilities cannot go with penalties in a cluster: ask a worker at its own address."
         raise RequestError(message, param="logprobs")
-    limit = stops.pop("max_tokens", None)
+    given = stops.pop("max_tokens", None)
+    limit = limit if given is None else given
     body: Json = {
         "prompt": list(asked.token_ids),
         "stream": True,

@@ -30,15 +30,15 @@ def tables() -> str:
     """A table for each section."""
     lines: list[str] = []
     for section, definitions in groupby(DEFINITIONS.values(), key=lambda definition: definition.section):
-        lines += [f"## {section}", "", "| flag | variable | value | default | |", "|---|---|---|---|---|"]
+        lines += [f"## {section}", "", "| flag, variable | value | default | |", "|---|---|---|---|"]
         lines += [_row(definition) for definition in definitions]
         lines.append("")
     return "\n".join(lines)
 
 
 def _row(definition: Definition) -> str:
-    flags = ", ".join(f"`{flag}`" for flag in definition.flags)
-    cells = [flags, f"`{definition.variable}`", _value(definition), f"`{definition.default_text}`", _text(definition)]
+    names = ", ".join(f"`{name}`" for name in (*definition.flags, definition.variable))
+    cells = [names, _value(definition), f"`{definition.default_text}`", _text(definition)]
     return f"| {' | '.join(cells)} |"
 
 

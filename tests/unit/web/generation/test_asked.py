@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from runtime.checkpoint.sampling_defaults import SamplingDefaults
+from tests.fakes.byte_tokenizer import InfillTokenizer
+from tests.fakes.engine import model
 from tests.rows import every_row
 from tests.unit.web.apis.anthropic.bodies import asked as message
 from tests.unit.web.apis.ollama.apps import chat, generate
 from tests.unit.web.apis.responses.asking import ask as response
+from web.apis.infill.fim import parse_fim
+from web.apis.infill.parse import parse_infill
+from web.apis.ollama.chat import parse_chat as parse_ollama_chat
+from web.apis.ollama.generate import parse_generate
+from web.apis.openai.chat.parse import parse_chat
+from web.apis.openai.completions.parse import parse_completion
+from web.apis.responses.conversion import History, prepare, read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runtime.loading.served import ServedModel
     from web.generation.asked import Asked
+
+HI = [{"role": "user", "content": "hi"}]
 
 OTHERS: dict[str, object] = {
     "stop": 5,
@@ -49,3 +63,31 @@ def test_an_option_that_ollama_does_not_have_is_not_read(ask: Callable[..., Aske
     read = ask(options=IN_OPTIONS).request
     assert replace(read, id=plain.id, stop=plain.stop) == plain
     assert read.stop.stops == ("END",)
+
+
+def parse_response(raw: bytes, served: ServedModel) -> Asked[Any]:
+    return prepare(read_body(raw, served), History(), served)
+
+
+@every_row(
+    "parse, body, own, limits",
+    [
+        (parse_chat, {"messages": HI}, {"max_completion_tokens": 9}, (7, 9)),
+        (parse_chat, {"messages": HI}, {"max_tokens": -1}, (7, None)),
+        (parse_completion, {"prompt": "hi"}, {"max_tokens": 9}, (16, 9)),
+        (parse_response, {"input": "hi"}, {"max_output_tokens": 9}, (7, 9)),
+        (parse_fim, {"prompt": "hi", "model": "any"}, {"max_tokens": 9}, (7, 9)),
+        (parse_infill, {"input_prefix": "a", "input_suffix": "b"}, {"n_predict": 9}, (7, 9)),
+        (parse_ollama_chat, {"messages": HI, "model": "any"}, {"options": {"num_predict": -1}}, (7, None)),
+        (parse_generate, {"prompt": "hi", "model": "any"}, {"options": {"num_predict": 9}}, (7, 9)),
+    ],
+)
+def test_the_servers_limit_holds_where_a_body_of_any_api_gives_none(
+    parse: Callable[..., Any],
+    body: dict[str, Any],
+    own: dict[str, Any],
+    limits: tuple[int | None, ...],
+) -> None:
+    served = model(context_length=99, sampling=SamplingDefaults(max_tokens=7), tokenizer=InfillTokenizer())
+    asked = [parse(json.dumps(body | more).encode(), served) for more in ({}, own)]
+    assert tuple(one.request.max_tokens for one in asked) == limits

@@ -55,7 +55,7 @@ def parse_chat(
     if body.store and not settings.stores:
         raise RequestError("'store' is not supported by this server.", param="store", code="unsupported_parameter")
     check_generations(1, generations(body), max_generations)
-    max_tokens = token_limit(body, body.max_completion_tokens, default=None)
+    max_tokens = token_limit(body, body.max_completion_tokens, default=model.sampling.max_tokens)
     check_consistency(body, max_tokens)
     with errors_named(LEGACY_PARAMS if is_legacy(body) else {}):
         conversation = replace(conversation_of(body), answer=grammar_of(body))

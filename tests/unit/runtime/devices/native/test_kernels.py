@@ -22,7 +22,7 @@ def test_one_that_was_not_built_is_a_line_in_the_log(
     monkeypatch.setattr(module, "__file__", str(tmp_path / "kernels.py"))
     with caplog.at_level(logging.INFO, "cede.model"):
         assert open_kernels(1) is None
-    assert "takes a C++ compiler" in caplog.text
+    assert "want of a C++ compiler" in caplog.text
 
 
 def test_one_of_another_interface_is_refused(tmp_path: Path) -> None:

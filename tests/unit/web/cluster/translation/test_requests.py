@@ -63,6 +63,11 @@ def test_a_request_keeps_its_id_its_tokens_and_its_limit() -> None:
     assert (request.id, request.prompts, request.max_tokens) == ("r", ((5, 6, 7),), 8)
 
 
+def test_the_workers_limit_holds_where_the_client_gives_none() -> None:
+    bodies = [json.loads(completion_body(read(max_tokens=given), limit)) for given, limit in ((None, 7), (9, 7))]
+    assert [body["max_tokens"] for body in bodies] == [7, 9]
+
+
 def test_what_is_not_said_is_the_servers_default() -> None:
     assert parsed().sampling == parsed(temperature=MODEL.sampling.values()["temperature"]).sampling
 
