@@ -31,18 +31,22 @@ const context = { api, theme, announce: (sentence) => announcer.say(sentence) };
 
 let shown = 0; // counts what was asked for: a view that loads late must not replace a later one
 let unmount = () => {};
+let mounted = null;
 
 const links = VIEWS.map(({ name, title }) => h("a", { href: `#/${name}` }, title));
 tabs.append(...links);
 tabs.hidden = VIEWS.length < 2;
 
 async function show() {
-  const wanted = VIEWS.find(({ name }) => location.hash === `#/${name}`) ?? VIEWS[0];
+  const [, named] = location.hash.split("/"); // what follows is the view's own
+  const wanted = VIEWS.find(({ name }) => name === named) ?? VIEWS[0];
   const turn = ++shown;
   links.forEach((link, place) => link.setAttribute("aria-current", VIEWS[place] === wanted ? "page" : "false"));
   document.title = `cede: ${wanted.title}`;
+  if (wanted === mounted) return;
   const module = await reached(wanted.load(), SILENT).catch(inItsPlace);
   if (turn !== shown) return;
+  mounted = wanted;
   unmount();
   view.replaceChildren();
   view.dataset.view = wanted.name;
