@@ -27,7 +27,8 @@ const theme = new Theme(document.getElementById("theme"));
 const keys = new KeyDialog(document.body);
 const api = new Api(() => keys.ask());
 const announcer = new Announcer(document.getElementById("announcer"));
-const context = { api, theme, announce: (sentence) => announcer.say(sentence) };
+const offers = (name) => OFFERED.includes(name);
+const context = { api, theme, offers, announce: (sentence) => announcer.say(sentence) };
 
 let shown = 0; // counts what was asked for: a view that loads late must not replace a later one
 let unmount = () => {};
@@ -73,4 +74,4 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   view.focus();
 });
 show();
-if (OFFERED.includes("live")) nameModel().catch(() => {}); // the views say what is the matter with the server
+if (offers("live")) nameModel().catch(() => {}); // the views say what is the matter with the server
