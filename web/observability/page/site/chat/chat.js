@@ -91,6 +91,7 @@ class ChatView {
       this.settings.element,
     );
     element.append(this.element);
+    takeDrops(this.element, (files) => this.composer.attach(files));
     this.layOut = () => this.toggles.forEach((toggle) => toggle.set(this.wide.matches));
     this.wide.addEventListener("change", this.layOut);
     this.layOut();
@@ -146,6 +147,7 @@ class ChatView {
   #turnActions() {
     const { session } = this;
     return {
+      send: (text) => this.#ask(() => session.send(text)),
       resend: (id, text) => this.#ask(() => session.resend(id, text)),
       rewrite: (id, text) => session.rewrite(id, text),
       retry: (id) => this.#ask(() => session.retry(id)),
@@ -179,6 +181,18 @@ class ChatView {
     if (this.session.busy) this.session.stop();
     else if (!this.wide.matches) this.toggles.forEach((toggle) => toggle.close());
   }
+}
+
+/** Let files be dropped on an element; elsewhere a browser would leave the page for them. */
+function takeDrops(element, take) {
+  element.addEventListener("dragover", (event) => {
+    if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+  });
+  element.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    take([...event.dataTransfer.files]);
+  });
 }
 
 /** A button that shows and hides a panel; `set` does so, too, and `close` gives back the focus. */
