@@ -30,6 +30,11 @@ Some *words* with `code` and [a link](https://example.org).
 - [x] done
 - one
 
+For $5 or $6 there is $\\frac{1}{2}$, and \\(x \\in \\{1, 2\\}\\).
+$$
+x = y
+$$
+
 ```python
 def f(x):  # a comment
     return "text", 1, "%s"
@@ -51,6 +56,8 @@ def answered(page: Page, server: Server) -> ChatPage:
     chat.press("Write a Python function that merges two sorted lists, with a test.")  # one of the examples
     chat.wait_ended()
     expect(chat.answer.locator("pre .hljs-keyword")).to_have_count(2)
+    expect(chat.answer.locator("math")).to_have_count(3)
+    expect(chat.answer).to_contain_text("For $5 or $6 there is")
     return chat
 
 
