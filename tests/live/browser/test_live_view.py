@@ -81,7 +81,7 @@ def test_show_me_lands_three_cancels_and_tells_their_receipts(chromium: Chromium
         assert read["phase"] == "prefill"
         assert read["prompt_tokens"] / 4 < read["kept_tokens"] < read["prompt_tokens"] * 3 / 4
     assert written["phase"] in ("draft", "verify")
-    assert f"{written['accepted_tokens']} of {written['drafted_tokens']} drafts had stood" in answer
+    assert f"{written['accepted_tokens']} of {written['drafted_tokens']} drafts were accepted" in answer
     for receipt in receipts:
         assert any(receipt["request_id"] in text for text in listed), receipt
 

@@ -48,7 +48,7 @@ const sizes = (model) =>
 def test_a_stream_is_read_however_it_is_cut(evaluate: Any) -> None:  # noqa: ANN401
     found = evaluate("""
       const { EventParser } = await load("shared/sse.js");
-      const text = ": alive\\n\\nevent: a\\ndata: 1\\ndata: 2\\n\\ndata:x\\r\\n\\r\\ndata: rest";
+      const text = ": alive\\n\\nid: 7\\nevent: a\\ndata: 1\\ndata: 2\\n\\ndata:x\\r\\n\\r\\ndata: rest";
       return [1, 2, 7, 999].map((size) => {
         const parser = new EventParser();
         const read = [];
@@ -56,7 +56,7 @@ def test_a_stream_is_read_however_it_is_cut(evaluate: Any) -> None:  # noqa: ANN
         return JSON.stringify(read);
       });
     """)
-    assert set(found) == {'[{"event":"a","data":"1\\n2"},{"event":"message","data":"x"}]'}
+    assert set(found) == {'[{"event":"a","data":"1\\n2","id":"7"},{"event":"message","data":"x","id":null}]'}
 
 
 def test_a_bounded_list_forgets_its_oldest(evaluate: Any) -> None:  # noqa: ANN401

@@ -47,7 +47,7 @@ def test_one_of_two_requests_of_one_id_is_hung_up_on_at_the_worker_that_is_shown
         watched = opened(page, cluster)
         streams = begun(cluster.url, first, own_id), begun(door, second, own_id)  # whose answers will not last for ever
         for worker in (first, second):
-            card(page, worker.worker_id).get_by_text("of 2 busy").locator("..").get_by_text("1", exact=True).wait_for()
+            card(page, worker.worker_id).get_by_text("of 2 slots").locator("..").get_by_text("1", exact=True).wait_for()
         page.get_by_role("button", name=f"Show worker {second.worker_id}").click()
         page.get_by_role("button", name=f"Hang up on {SAME}").click()
         expect(page.locator(".requests li").filter(has_text=SAME)).to_have_count(0)

@@ -41,14 +41,23 @@ LIBRARIES = (
         {"es/core.min.js": "highlight/core.js", "LICENSE": "highlight/LICENSE.txt"}
         | {f"es/languages/{name}.min.js": f"highlight/{name}.js" for name in _LANGUAGES},
     ),
+    NpmArchive(
+        "katex",
+        "0.19.1",
+        "sha512-jG8uKntjSEcm2EpQOh0XturpPuuC9r3Sq5HLHdsFdWZT27E672SF19QEi+of0/YeOy15lDgRhKvr5614uRrEfA==",
+        {"dist/katex.min.js": "katex.js", "LICENSE": "katex-LICENSE.txt"},
+    ),
 )
-"""Markdown to HTML (MIT licence); what of HTML may be shown (Apache 2.0 or MPL 2.0); colours of code (BSD)."""
+"""Markdown to HTML (MIT licence); what of HTML may be shown (Apache 2.0 or MPL 2.0); colours of code (BSD);
+TeX to MathML (MIT)."""
 
 DIGESTS = {
     "marked.js": "5371fea86fd0656b4fc7bea7c94c6631",
     "marked-LICENSE.txt": "8e3a3f82f59a60958f56ca08f445647c",
     "purify.js": "1a06b721ad8b46d6174b21f22ea70290",
     "purify-LICENSE.txt": "cfc7749b96f63bd31c3c42b5c471bf75",
+    "katex.js": "fa140498b8cfc8302cbe5e7cb1bdbc1f",
+    "katex-LICENSE.txt": "766ccc1f306c885aa45542a9846bbd0a",
     "highlight/core.js": "67a339aa68880a40c9803def9c8cebb2",
     "highlight/LICENSE.txt": "6c081431591d9df696c82dc598fe1423",
     "highlight/bash.js": "7db1758fe6f04cd410760c29879812a3",

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { BlockSplitter } from "../site/chat/markdown/blocks.js";
+import { attached, AttachmentError, MOST_BYTES } from "../site/chat/state/attachment.js";
 import { ArchiveError, readArchive, writeArchive } from "../site/chat/state/archive.js";
 import { makeConversation, matches, titleOf, withTurn } from "../site/chat/state/conversation.js";
 import { SentenceReader } from "../site/chat/state/sentences.js";
@@ -60,6 +61,18 @@ test("figures say what is known", () => {
   assert.equal(figuresText({ figures }), said);
   assert.equal(figuresText(assistant()), "");
   assert.equal(figuresText({ figures: null }), "");
+});
+
+// --- attachments --------------------------------------------------------------------------------------------------------
+
+test("text files are a part of the message, and others are refused", async () => {
+  const file = (name, ...parts) => new File(parts, name);
+  assert.equal(await attached([file("a.py", "x = 1"), file("b", "```\n````\n")]),
+    "a.py\n```py\nx = 1\n```\n\nb\n`````\n```\n````\n`````");
+  const refused = (said) => (error) => error instanceof AttachmentError && error.message.includes(said);
+  await assert.rejects(attached([file("a.bin", new Uint8Array([0xff, 0xfe]))]), refused("a.bin is no text"));
+  await assert.rejects(attached([file("nul", "a\0b")]), refused("nul is no text"));
+  await assert.rejects(attached([file("long", "x".repeat(MOST_BYTES)), file("one", "x")]), refused("256 KiB"));
 });
 
 // --- archives -----------------------------------------------------------------------------------------------------------

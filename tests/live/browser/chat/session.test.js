@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { openCalls, pathOf } from "../site/chat/state/conversation.js";
+import { Refused } from "../site/shared/api.js";
 import { SettingsError } from "../site/chat/state/settings.js";
 import { makeTurn } from "../site/chat/state/turn.js";
 import { BROKEN, SILENT, reached } from "../site/shared/reached.js";
@@ -33,7 +34,7 @@ test("a stopped answer keeps its text and gets its receipt", async () => {
   await sent;
   assert.deepEqual(shown(session).at(-1), ["assistant", "Hel", "cancelled"]);
   assert.deepEqual(pathOf(session.current).at(-1).receipts, api.receipts);
-  assert.ok(api.asked.includes("v1/receipts?request_id=request-1&wait=30"));
+  assert.deepEqual(api.asked.slice(-2), ["v1/requests/request-1", "v1/receipts?request_id=request-1&wait=30"]);
   assert.equal(session.busy, false);
 });
 
@@ -44,6 +45,13 @@ test("a cancel by somebody else is told from a limit that was reached", async ()
   await session.send("Hi");
   const turn = pathOf(session.current).at(-1);
   assert.deepEqual([turn.status, turn.finish, turn.figures.promptTokens], ["cancelled", "operator", 8]);
+});
+
+test("a server that holds no more answers for those who come back is asked for one that it does not hold", async () => {
+  const { session, api } = openSession({ answers: [new Refused(503, { message: "Full.", code: "background_full" }), HELLO] });
+  await session.send("Hi");
+  assert.equal(shown(session).at(-1)[1], "Hello");
+  assert.deepEqual(api.bodies.map(({ cede }) => cede?.grace_s), [15, undefined]);
 });
 
 test("a refusal, an error in the stream and a stream that breaks off fail the answer, not the page", async () => {
@@ -137,16 +145,28 @@ test("settings at fault change nothing", async () => {
   assert.deepEqual([session.current.turns, session.conversations, api.bodies], [{}, [], []]);
 });
 
-test("what was written is there after a reload, and an answer that the reload cut off is accounted for", async () => {
+/** A session that is left in the middle of an answer, and the one after the reload. */
+async function reloaded(answers) {
   const storage = new MemoryStorage();
-  const before = openSession({ answers: [[delta({ content: "Hel" }), forever]], storage });
+  const before = openSession({ answers: [[delta({ role: "assistant" }), delta({ content: "Hel" }), forever]], storage });
   before.session.send("Hi");
   await until(before.session, () => pathOf(before.session.current).at(-1)?.content === "Hel");
   storage.kept.set(before.session.currentId, before.session.current); // as it is kept each second
-  const after = openSession({ storage });
+  const after = openSession({ answers, storage });
   after.api.receipts = [{ request_id: "request-1", reason: "client_disconnect" }];
-  await after.session.load();
-  after.session.show(before.session.currentId);
+  await after.session.load(before.session.currentId);
+  return after;
+}
+
+test("a reload shows what was shown, and takes the answer up again behind the last event that is in it", async () => {
+  const { session, api } = await reloaded([[delta({ content: "lo" }), finish("stop"), usage(8, 2, 5), DONE]]);
+  assert.deepEqual(shown(session), [["user", "Hi", "whole"], ["assistant", "Hello", "whole"]]);
+  assert.ok(api.asked.includes("v1/requests/request-1/stream?after=1"));
+  assert.equal(pathOf(session.current).at(-1).figures.completionTokens, 2);
+});
+
+test("an answer to which a reload comes back too late is accounted for", async () => {
+  const after = await reloaded([new Refused(404, { message: "Gone.", code: "request_not_found" })]);
   assert.deepEqual(shown(after.session), [["user", "Hi", "whole"], ["assistant", "Hel", "cancelled"]]);
   assert.deepEqual(pathOf(after.session.current).at(-1).receipts, after.api.receipts);
 });

@@ -11,7 +11,10 @@ export const usage = (prompt, completion, cached) => ({
 });
 export const DONE = "[DONE]";
 
-/** Answers each request with the next list of chunks; a function among them is awaited before what follows it. */
+/**
+ * Answers each request with the next list of chunks, which are numbered; a function among them is awaited before what
+ * follows it.
+ */
 export class ScriptedApi {
   constructor(...answers) {
     this.answers = answers;
@@ -29,9 +32,9 @@ export class ScriptedApi {
     const stream = new ReadableStream({
       async start(controller) {
         signal.addEventListener("abort", () => controller.error(signal.reason));
-        for (const chunk of chunks) {
+        for (const [id, chunk] of chunks.entries()) {
           if (typeof chunk === "function") await chunk();
-          else controller.enqueue(encoder.encode(`data: ${chunk === DONE ? DONE : JSON.stringify(chunk)}\n\n`));
+          else controller.enqueue(encoder.encode(`id: ${id}\ndata: ${chunk === DONE ? DONE : JSON.stringify(chunk)}\n\n`));
         }
         controller.close();
       },

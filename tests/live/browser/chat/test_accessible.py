@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -29,11 +30,19 @@ Some *words* with `code` and [a link](https://example.org).
 - [x] done
 - one
 
+For $5 or $6 there is $\\frac{1}{2}$, and \\(x \\in \\{1, 2\\}\\).
+$$
+x = y
+$$
+
 ```python
 def f(x):  # a comment
     return "text", 1, "%s"
 ```
 """ % ("wider than any screen " * 12)
+
+
+DROPPED = "() => { const all = new DataTransfer(); all.items.add(new File(['here'], 'b.txt')); return all; }"
 
 
 def answered(page: Page, server: Server) -> ChatPage:
@@ -44,9 +53,11 @@ def answered(page: Page, server: Server) -> ChatPage:
 
     page.route("**/v1/chat/completions", answer)
     chat = ChatPage(page, server)
-    chat.send("What can you do?")
+    chat.press("Write a Python function that merges two sorted lists, with a test.")  # one of the examples
     chat.wait_ended()
     expect(chat.answer.locator("pre .hljs-keyword")).to_have_count(2)
+    expect(chat.answer.locator("math")).to_have_count(3)
+    expect(chat.answer).to_contain_text("For $5 or $6 there is")
     return chat
 
 
@@ -54,9 +65,11 @@ def answered(page: Page, server: Server) -> ChatPage:
 def test_nothing_keeps_anybody_out(chromium: Chromium, four_slots: Server, theme: str, width: int) -> None:
     def use(page: Page) -> list[str]:
         page.set_viewport_size({"width": width, "height": 700})
-        chat = answered(page, four_slots)
+        ChatPage(page, four_slots)
         choose_theme(page, theme)
         found = broken_rules(page)
+        chat = answered(page, four_slots)
+        found += broken_rules(page)
         if width < 1000:
             chat.press("Settings")
         page.locator("summary").get_by_text("Tools").click()
@@ -88,6 +101,11 @@ def test_keys_are_enough(chromium: Chromium, four_slots: Server) -> None:
         page.keyboard.type("two")
         assert chat.message.input_value() == "one\ntwo"
         assert chat.turns.count() == 0
+        page.get_by_label("Files to attach").set_input_files({"name": "a.py", "mimeType": "", "buffer": b"x = 1"})
+        expect(chat.message).to_have_value("one\ntwo\n\na.py\n```py\nx = 1\n```\n\n")
+        page.dispatch_event(".transcript", "drop", {"dataTransfer": page.evaluate_handle(DROPPED)})
+        expect(chat.message).to_have_value(re.compile("b.txt\n```txt\nhere\n```\n\n$"))
+        expect(chat.message).to_be_focused()
         page.route("**/v1/chat/completions", lambda route: route.fulfill(status=200, body=stream("Yes.", 9)))
         page.keyboard.press("Enter")
         expect(chat.turns).to_have_count(2)

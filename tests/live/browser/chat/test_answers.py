@@ -64,14 +64,14 @@ def test_a_stopped_answer_shows_the_receipt_that_the_server_has(
         chat.send_endless("import os")
         page.keyboard.press("Escape") if way == "Esc" else chat.press("Stop")
         receipt = chat.answer.locator(".receipt")
-        expect(receipt).to_contain_text("Hung up while")
+        expect(receipt).to_contain_text("Cancelled by hand while")
         receipt.locator("summary").click()
         names, values = receipt.locator("dt").all_inner_texts(), receipt.locator("dd").all_inner_texts()
         return receipt.locator("summary").inner_text(), dict(zip(names, values, strict=True)), chat.watched.said
 
     summary, shown, said = chromium.visit(use)
     (receipt,) = four_slots.receipts(shown["Request"])
-    assert shown["Reason"] == receipt["reason"] == "client_disconnect"
+    assert shown["Reason"] == receipt["reason"] == "operator"
     assert shown["Phase"] == receipt["phase"]
     assert shown["Tokens kept"] == str(receipt["kept_tokens"])
     assert shown["Tokens wasted"] == str(receipt["wasted_tokens"])

@@ -76,12 +76,19 @@ HOSTILE = [
     "[constructor](__proto__)",
     "```__proto__\ncode\n```",
     "```constructor\ncode\n```",
+    f"$\\href{{javascript:{RUN}}}{{x}}$",
+    f"$\\htmlData{{a=b}}{{x}} \\htmlStyle{{position:fixed}}{{x}}$ $\\text{{<img src=x onerror={RUN}>}}$",
+    f"$$\n<img src=x onerror={RUN}> \\includegraphics{{http://evil.example/x.png}}\n$$",
+    f"\\[</code><script>{RUN}</script>\\] \\(\\boxed{{x}}\\)",
+    f"```display-formula\n<img src=x onerror={RUN}>\n```",
+    "\\[ " * 500,
 ]
 
 FOUND = """
 () => {
   const shown = document.querySelector(".transcript");
-  const never = "script,style,link,meta,base,iframe,object,embed,img,video,audio,svg,math,input,[style]";
+  const never = "script,style,link,meta,base,iframe,object,embed,img,video,audio,svg,input,[style]," +
+    "math:not(:has(> semantics > annotation[encoding='application/x-tex']))";
   const clobbering = ".answer [id],.answer [name],.answer form";
   const found = [...shown.querySelectorAll(`${never},${clobbering}`)].map((element) => element.outerHTML);
   for (const element of shown.querySelectorAll("*")) {
@@ -132,6 +139,7 @@ def test_what_a_model_streams_does_no_harm(chromium: Chromium, four_slots: Serve
         chat.send(HOSTILE[2])
         chat.wait_ended()
         expect(chat.answer).to_contain_text("__proto__")
+        expect(chat.answer.locator("math").first).to_be_attached()
         return harm(chat), chat.watched.said, outside(chat, four_slots)
 
     assert chromium.visit(use) == (NOTHING, [], [])

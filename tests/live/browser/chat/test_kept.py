@@ -37,8 +37,7 @@ def test_a_reload_keeps_conversations(chromium: Chromium, four_slots: Server) ->
         chat.ask("A first question")
         before = chat.text()
         chat.wait_kept("whole")
-        page.reload()
-        page.get_by_role("button", name="A first question", exact=True).click()
+        page.reload()  # the address names it
         expect(chat.turns).to_have_count(2)
         return before, chat.text(), chat.watched.said
 
@@ -47,19 +46,26 @@ def test_a_reload_keeps_conversations(chromium: Chromium, four_slots: Server) ->
     assert said == []
 
 
-def test_an_answer_that_a_reload_cuts_off_has_its_receipt(chromium: Chromium, four_slots: Server) -> None:
-    def use(page: Page) -> str:
+def test_a_reload_takes_up_the_answer_that_is_being_written(chromium: Chromium, four_slots: Server) -> None:
+    def use(page: Page) -> tuple[str, str, str]:
         chat = ChatPage(page, four_slots)
         chat.send_endless("import os")
         chat.wait_kept("streaming")
         page.reload()
-        page.get_by_role("button", name="import os", exact=True).click()
-        expect(chat.answer.locator(".receipt")).to_contain_text("Hung up")
-        chat.answer.locator(".receipt summary").click()
-        return chat.answer.locator("dd").last.inner_text()
+        expect(chat.answer).to_have_attribute("aria-busy", "true")
+        before = chat.text()
+        expect(chat.answer.locator(".answer").last).not_to_have_text(before)
+        chat.press("Stop")
+        receipt = chat.answer.locator(".receipt")
+        expect(receipt).to_contain_text("Cancelled by hand")
+        receipt.locator("summary").click()
+        return before, chat.text(), receipt.locator("dd").last.inner_text()
 
-    (receipt,) = four_slots.receipts(chromium.visit(use))
-    assert receipt["reason"] == "client_disconnect"
+    before, after, request_id = chromium.visit(use)
+    assert before
+    assert after.startswith(before)
+    (receipt,) = four_slots.receipts(request_id)
+    assert receipt["reason"] == "operator"
     four_slots.wait_idle()
 
 

@@ -27,22 +27,27 @@ const theme = new Theme(document.getElementById("theme"));
 const keys = new KeyDialog(document.body);
 const api = new Api(() => keys.ask());
 const announcer = new Announcer(document.getElementById("announcer"));
-const context = { api, theme, announce: (sentence) => announcer.say(sentence) };
+const offers = (name) => OFFERED.includes(name);
+const context = { api, theme, offers, announce: (sentence) => announcer.say(sentence) };
 
 let shown = 0; // counts what was asked for: a view that loads late must not replace a later one
 let unmount = () => {};
+let mounted = null;
 
 const links = VIEWS.map(({ name, title }) => h("a", { href: `#/${name}` }, title));
 tabs.append(...links);
 tabs.hidden = VIEWS.length < 2;
 
 async function show() {
-  const wanted = VIEWS.find(({ name }) => location.hash === `#/${name}`) ?? VIEWS[0];
+  const [, named] = location.hash.split("/"); // what follows is the view's own
+  const wanted = VIEWS.find(({ name }) => name === named) ?? VIEWS[0];
   const turn = ++shown;
   links.forEach((link, place) => link.setAttribute("aria-current", VIEWS[place] === wanted ? "page" : "false"));
   document.title = `cede: ${wanted.title}`;
+  if (wanted === mounted) return;
   const module = await reached(wanted.load(), SILENT).catch(inItsPlace);
   if (turn !== shown) return;
+  mounted = wanted;
   unmount();
   view.replaceChildren();
   view.dataset.view = wanted.name;
@@ -69,4 +74,4 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   view.focus();
 });
 show();
-if (OFFERED.includes("live")) nameModel().catch(() => {}); // the views say what is the matter with the server
+if (offers("live")) nameModel().catch(() => {}); // the views say what is the matter with the server

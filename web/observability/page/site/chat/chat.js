@@ -13,6 +13,7 @@ import { SettingsPanel } from "./view/settings.js";
 import { Sidebar } from "./view/sidebar.js";
 import { Transcript } from "./view/transcript.js";
 
+const HERE = "#/chat"; // what the address ends with, and behind it the conversation's name
 const WIDE = "(min-width: 70rem)"; // room for both panels beside the conversation
 
 /** By the page's API: the session outlives the view, so that one can watch in another view what an answer does. */
@@ -38,13 +39,17 @@ function startSession(api) {
     newId,
     pause: (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); }),
   });
-  session.load();
+  session.load(namedConversation());
   return session;
 }
 
 /** A name that no other has.  `crypto.randomUUID` is for secure contexts only, which plain HTTP from elsewhere is not. */
 function newId() {
   return [...crypto.getRandomValues(new Uint8Array(12))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function namedConversation() {
+  return location.hash.slice(HERE.length + 1);
 }
 
 /** A storage that is still being opened. */
@@ -86,12 +91,16 @@ class ChatView {
       this.settings.element,
     );
     element.append(this.element);
+    takeDrops(this.element, (files) => this.composer.attach(files));
     this.layOut = () => this.toggles.forEach((toggle) => toggle.set(this.wide.matches));
     this.wide.addEventListener("change", this.layOut);
     this.layOut();
     this.keydown = (event) => this.#keydown(event);
     document.addEventListener("keydown", this.keydown);
+    this.hashchange = () => this.#go(namedConversation());
+    window.addEventListener("hashchange", this.hashchange);
     this.unsubscribe = session.subscribe(() => this.#schedule());
+    this.#go(namedConversation());
     this.#render();
     this.composer.focus();
   }
@@ -101,6 +110,7 @@ class ChatView {
     this.unsubscribe();
     this.wide.removeEventListener("change", this.layOut);
     document.removeEventListener("keydown", this.keydown);
+    window.removeEventListener("hashchange", this.hashchange);
     this.element.remove();
   }
 
@@ -116,13 +126,28 @@ class ChatView {
     this.settings.update();
     this.composer.update(this.session);
     this.transcript.update(this.session);
+    this.#nameConversation();
     // A button that was pressed and is no longer there must not leave whoever uses keys at the top of the page.
     if (focused && document.activeElement === document.body) this.transcript.element.focus();
+  }
+
+  #go(id) {
+    if (this.session.has(id)) this.session.show(id);
+    this.#schedule(); // the address says which it is
+  }
+
+  /** Let the address name what is shown, so that a reload and a link show it again. */
+  #nameConversation() {
+    if (!this.session.loaded) return;
+    const { currentId } = this.session;
+    const address = this.session.has(currentId) ? `${HERE}/${currentId}` : HERE;
+    if (location.hash !== address && location.hash.startsWith(HERE)) history.replaceState(null, "", address);
   }
 
   #turnActions() {
     const { session } = this;
     return {
+      send: (text) => this.#ask(() => session.send(text)),
       resend: (id, text) => this.#ask(() => session.resend(id, text)),
       rewrite: (id, text) => session.rewrite(id, text),
       retry: (id) => this.#ask(() => session.retry(id)),
@@ -156,6 +181,18 @@ class ChatView {
     if (this.session.busy) this.session.stop();
     else if (!this.wide.matches) this.toggles.forEach((toggle) => toggle.close());
   }
+}
+
+/** Let files be dropped on an element; elsewhere a browser would leave the page for them. */
+function takeDrops(element, take) {
+  element.addEventListener("dragover", (event) => {
+    if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+  });
+  element.addEventListener("drop", (event) => {
+    if (!event.dataTransfer.files.length) return;
+    event.preventDefault();
+    take([...event.dataTransfer.files]);
+  });
 }
 
 /** A button that shows and hides a panel; `set` does so, too, and `close` gives back the focus. */

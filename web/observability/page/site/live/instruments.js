@@ -1,6 +1,8 @@
 // The figures at the top: what the server does now, each with its last minute.
 
+import { counted } from "../shared/counted.js";
 import { h, setText } from "../shared/dom.js";
+import { span } from "./receipts.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const RATE_SECONDS = 2; // over which a rate is counted
@@ -12,7 +14,6 @@ const HEIGHT = 20;
 const KINDS = [
   { name: "written", unit: "tokens/s", rate: ({ output }) => output },
   { name: "read", unit: "tokens/s", rate: ({ prefill }) => prefill },
-  { name: "steps", unit: "/s", rate: ({ steps }) => steps },
 ];
 
 /** Shows the figures of a model. */
@@ -20,20 +21,21 @@ export class Instruments {
   constructor(model, signal) {
     this.model = model;
     this.rates = KINDS.map((kind) => ({ ...kind, ...cell(kind.name, kind.unit, true) }));
+    this.slots = cell("answering now", "", false);
+    this.waiting = cell("waiting", "", false);
+    this.cancelled = cell("cancelled", "", false);
     this.step = cell("step time", "ms", false);
-    this.accepted = cell("drafts that stood", "%", false);
-    this.slots = cell("slots", "busy", false);
-    this.waiting = cell("queue", "wait", false);
+    this.accepted = cell("drafts accepted", "%", false);
     this.element = h(
       "dl",
       { class: "instruments" },
-      [...this.rates, this.step, this.accepted, this.slots, this.waiting].map(({ element }) => element),
+      [this.slots, this.waiting, this.cancelled, ...this.rates, this.step, this.accepted].map(({ element }) => element),
     );
     model.addEventListener("frame", () => this.show(), { signal });
   }
 
   show() {
-    const { state, samples, steps, facts } = this.model;
+    const { state, samples, steps, facts, receipts } = this.model;
     const recent = [...samples].slice(-SHOWN_SECONDS * 6);
     for (const { rate, value, line } of this.rates) {
       const points = ratesOf(recent, rate, this.model.at);
@@ -41,15 +43,28 @@ export class Instruments {
       line.setAttribute("points", polyline(points));
     }
     const { manager, speculation } = state.statistics;
-    const middle = [...steps].slice(-40).sort((a, b) => a - b);
-    setText(this.step.value, middle.length ? format(middle[middle.length >> 1] * 1e3) : "–");
+    const step = median([...steps].slice(-40));
+    setText(this.step.value, step === undefined ? "–" : format(step * 1e3));
     setText(this.step.unit, `ms, target ${format(facts.stepSeconds * 1e3)}`);
     setText(this.accepted.value, speculation.drafted_tokens ? format(share(recent, this.model.at) * 100) : "–");
     setText(this.slots.value, `${state.slots.filter((slot) => slot.state !== "idle").length}`);
-    setText(this.slots.unit, `of ${state.slots.length} busy`);
+    setText(this.slots.unit, `of ${counted(state.slots.length, "slot")}`);
     setText(this.waiting.value, `${manager.queued}`);
-    setText(this.waiting.unit, `of ${facts.queue} wait`);
+    setText(this.waiting.unit, `of ${counted(facts.queue, "place")}`);
+    const cancels = Object.values(manager.cancels).reduce((sum, each) => sum + each, 0);
+    const freed = median([...receipts].filter(hadSlot).map(({ detected_at: detected, slot_freed_at: at }) => at - detected));
+    setText(this.cancelled.value, `${cancels}`);
+    setText(this.cancelled.unit, freed === undefined ? "so far" : `freed in ${span(0, freed)}`);
   }
+}
+
+function hadSlot({ slot_freed_at: at }) {
+  return at !== null;
+}
+
+/** The one in the middle; undefined for none. */
+function median(values) {
+  return values.sort((a, b) => a - b)[values.length >> 1];
 }
 
 function cell(name, unitText, hasLine) {

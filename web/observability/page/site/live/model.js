@@ -4,6 +4,7 @@ import { Bounded } from "../shared/bounded.js";
 import { Lane } from "./lane.js";
 
 export const QUEUE_LANES = 4; // who waits further back shows in the list of requests
+const DRAWN = 2; // slots whose lanes are drawn before somebody was in them
 const RECEIPTS = 100;
 const SAMPLES = 1500;
 const STEPS = 200;
@@ -43,6 +44,11 @@ export class LiveModel extends EventTarget {
 
   get lanes() {
     return [...this.slots, ...this.queue];
+  }
+
+  /** The lanes that somebody was in, and the first ones. */
+  get drawn() {
+    return this.lanes.filter(({ kind, place, stays }) => stays.length || (kind === "slot" && place < DRAWN));
   }
 
   get oldest() {

@@ -15,18 +15,18 @@ export function heightOf(lanes) {
 /**
  * Draw a piece of time.
  *
- * `context` is the canvas's, scaled to CSS pixels; `view` has width, start, seconds, now and isPaused; `colours` are by
+ * `lanes` are those that are drawn; `context` is the canvas's, scaled to CSS pixels; `view` has width, start, seconds, now and isPaused; `colours` are by
  * name.
  */
-export function paint(context, model, view, colours) {
+export function paint(context, model, lanes, view, colours) {
   const { width, start, seconds } = view;
   const scale = { x: (at) => ((at - start) / seconds) * width, end: start + seconds, ...view, colours };
-  context.clearRect(0, 0, width, heightOf(model.lanes.length));
+  context.clearRect(0, 0, width, heightOf(lanes.length));
   context.font = `${FONT}px ${colours.font}`;
   context.textBaseline = "alphabetic";
-  paintGaps(context, model, scale);
-  paintAxis(context, model.lanes.length, scale);
-  model.lanes.forEach((lane, row) => {
+  paintGaps(context, model.gaps, lanes.length, scale);
+  paintAxis(context, lanes.length, scale);
+  lanes.forEach((lane, row) => {
     context.save();
     context.translate(0, row * ROW);
     const names = paintLane(context, lane, scale);
@@ -163,11 +163,11 @@ function labelOf(receipt) {
 }
 
 /** Times of which nothing is known: the page was not connected, or too slow. */
-function paintGaps(context, { gaps, lanes }, { x, start, end, colours }) {
+function paintGaps(context, gaps, lanes, { x, start, end, colours }) {
   context.fillStyle = colours.sunken;
   for (const gap of gaps) {
     if (gap.to < start || gap.from > end) continue;
-    context.fillRect(x(gap.from), 0, Math.max(2, x(gap.to) - x(gap.from)), lanes.length * ROW);
+    context.fillRect(x(gap.from), 0, Math.max(2, x(gap.to) - x(gap.from)), lanes * ROW);
   }
 }
 

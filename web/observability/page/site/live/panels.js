@@ -26,7 +26,12 @@ export class Panels {
     const detached = panel("May outlive their clients", scroller("May outlive their clients", outliving.element));
     this.elements = [
       instruments.element,
-      panel("Slots and queue", [h("div", { class: "statuses" }, status, lost), this.timeline.element, table.element]),
+      panel("Slots and queue", [
+        h("p", { class: "hint" }, "Whoever has a slot is answered; the others wait in the queue. Time goes from left to right."),
+        h("div", { class: "statuses" }, status, lost),
+        this.timeline.element,
+        table.element,
+      ]),
       h(
         "div",
         { class: "columns" },

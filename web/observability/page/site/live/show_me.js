@@ -20,9 +20,9 @@ const PATIENCE = 60; // seconds
 
 const WAITS = "It needs every slot to be taken first, so that somebody has to wait.";
 
-/** The panel with the button; `api` asks, and what happens is seen in the model. */
+/** What this page is, and the button; `api` asks, and what happens is seen in the model. */
 export class ShowMe {
-  constructor(api, model, timeline, signal) {
+  constructor(api, model, timeline, hasChat, signal) {
     this.api = api;
     this.model = model;
     this.timeline = timeline;
@@ -35,8 +35,14 @@ export class ShowMe {
       h(
         "div",
         { class: "pitch" },
-        h("p", {}, "Somebody closes a tab. The work for them stops within one layer of the model, their slot is free, and what was computed is kept for the retry."),
+        h(
+          "div",
+          { class: "says" },
+          h("p", { class: "lead" }, "This is a model server at work: who is answered, who waits, and what becomes of those who leave."),
+          h("p", {}, "Somebody closes a tab. The work for them stops within one layer of the model, their slot is free, and what was computed is kept for the retry. This page can do so three times, while you watch."),
+        ),
         this.button,
+        hasChat && h("a", { class: "button", href: "#/chat" }, "Chat with the model"),
       ),
       this.told,
     );
@@ -211,7 +217,7 @@ function readSentence({ phase, computed_tokens: computed, prompt_tokens: prompt 
 
 function writtenSentence({ phase, drafted_tokens: drafted, accepted_tokens: accepted }) {
   const where = { draft: "While its next tokens were drafted", verify: "While drafts for it were verified" }[phase] ?? "In the middle of a sentence";
-  return drafted ? `${where}; ${accepted} of ${drafted} drafts had stood.` : `${where}.`;
+  return drafted ? `${where}; ${accepted} of ${drafted} drafts were accepted.` : `${where}.`;
 }
 
 function pause(milliseconds) {

@@ -10,14 +10,14 @@ const FRAME = 12; // milliseconds between two pictures, at least: one for each f
 const LONGEST_BACK = 600; // seconds
 
 const LEGEND = [
-  ["queued", "waits"],
-  ["restored", "found in the cache"],
-  ["prefill", "reads its prompt"],
-  ["draft", "drafts"],
-  ["verify", "verifies drafts"],
-  ["decode", "writes"],
-  ["resident", "what it read stays"],
-  ["cancel", "cancel"],
+  ["queued", "waits", "Every slot is taken, and it stands in the queue."],
+  ["restored", "found", "What was read before is copied, and not read again."],
+  ["prefill", "reads", "The model reads the prompt, a piece at a time."],
+  ["draft", "drafts", "The next tokens are guessed, which is quick."],
+  ["verify", "verifies", "The model checks the guesses, all of them at once."],
+  ["decode", "writes", "The model writes the answer, token by token."],
+  ["resident", "kept", "What was read stays for whoever asks something like it."],
+  ["cancel", "cancel", "Somebody hung up, and the work for them ends."],
 ];
 
 /** Shows a model until the signal ends it. */
@@ -28,13 +28,15 @@ export class Timeline {
     this.names = h("ol", { class: "names", "aria-hidden": "true" });
     this.canvas = h("canvas", { role: "img", "aria-label": "Timeline of the slots and the queue; the table below says the same." });
     this.hint = h("div", { class: "tooltip", hidden: true });
+    this.rest = h("p", { class: "hint" });
     this.controls = this.makeControls();
     this.element = h(
       "div",
       { class: "timeline" },
       scroller("Timeline", h("div", { class: "lanes" }, this.names, h("div", { class: "picture" }, this.canvas, this.hint))),
+      this.rest,
       this.controls,
-      h("ul", { class: "legend" }, LEGEND.map(([name, text]) => h("li", { class: name }, text))),
+      h("ul", { class: "legend" }, LEGEND.map(([name, word, sentence]) => h("li", { class: name }, h("b", {}, word), ` ${sentence}`))),
     );
     this.listen(theme, signal);
   }
@@ -76,15 +78,20 @@ export class Timeline {
 
   hear(kind) {
     this.viewport.hear(this.model.at, kind === "snapshot");
-    if (this.names.children.length !== this.model.lanes.length) this.nameLanes();
+    this.nameLanes();
     const known = Math.min(LONGEST_BACK, Math.max(1, this.viewport.now - this.model.oldest));
     this.range.max = Number.isFinite(known) ? known.toFixed(1) : 1;
     this.busyUntil = this.model.state.requests.length || this.model.running ? Infinity : this.model.at + this.viewport.seconds + 1;
   }
 
   nameLanes() {
-    const names = this.model.lanes.map(({ kind, place }) => (kind === "slot" ? `slot ${place}` : `queue ${place + 1}`));
+    const { drawn, slots } = this.model;
+    const names = drawn.map(({ kind, place }) => (kind === "slot" ? `slot ${place}` : `queue ${place + 1}`));
+    if (names.join() === this.named) return;
+    this.named = names.join();
     this.names.replaceChildren(...names.map((name) => h("li", {}, name)));
+    const unused = slots.length - drawn.filter(({ kind }) => kind === "slot").length;
+    setText(this.rest, unused ? `and ${counted(unused, "slot")} more, in which nobody has been yet` : "");
   }
 
   toggle() {
@@ -119,7 +126,8 @@ export class Timeline {
     const { viewport, model, canvas } = this;
     if (!model.state) return;
     const width = canvas.parentElement.clientWidth;
-    const height = heightOf(model.lanes.length);
+    const lanes = model.drawn;
+    const height = heightOf(lanes.length);
     const ratio = devicePixelRatio;
     const isNew = canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio);
     const view = { width, start: viewport.start, seconds: viewport.seconds, now: viewport.now, isPaused: viewport.isPaused };
@@ -135,7 +143,7 @@ export class Timeline {
     this.drawnSeconds = view.seconds;
     const context = canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    paint(context, model, view, this.colours);
+    paint(context, model, lanes, view, this.colours);
   }
 
   /** Say what is under the pointer; while it is pressed, move the time with it. */
@@ -147,7 +155,7 @@ export class Timeline {
       this.showPause();
     }
     const at = this.viewport.start + event.offsetX * seconds;
-    const lane = this.model.lanes[Math.floor(event.offsetY / ROW)];
+    const lane = this.model.drawn[Math.floor(event.offsetY / ROW)];
     const text = lane && describe(lane, at, 2 * seconds);
     this.hint.hidden = !text;
     if (!text) return;
@@ -161,7 +169,7 @@ export class Timeline {
 function describe(lane, at, slack) {
   const span = lane.spans.at(lane.spans.search(({ to }) => to + slack >= at));
   if (span && span.from - slack <= at) {
-    const verified = span.drafts ? `, ${span.accepted} of ${span.drafts} drafts stood` : "";
+    const verified = span.drafts ? `, ${span.accepted} of ${span.drafts} drafts accepted` : "";
     const steps = span.steps > 1 ? ` in ${span.steps} steps` : "";
     return `${nameOf(span)}: ${span.phase}, ${counted(span.rows, "token")}${steps}, ${((span.to - span.from) * 1e3).toFixed(1)} ms${verified}`;
   }

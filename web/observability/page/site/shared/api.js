@@ -6,11 +6,11 @@ import { readEvents } from "./sse.js";
 
 const KEPT_AS = "cede-key";
 
-/** An answer that is an error.  `status` is HTTP's; the message is the server's. */
+/** An answer that is an error.  `status` is HTTP's; the message, `code` and `param` are the server's. */
 export class Refused extends Error {
-  constructor(status, message) {
+  constructor(status, { message, code = null, param = null }) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, code, param });
   }
 }
 
@@ -45,7 +45,7 @@ export class Api {
   async send(path, { method = "GET", body, signal } = {}) {
     const sent = body === undefined ? {} : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) };
     const response = await this.fetch(path, { method, signal, ...sent });
-    if (!response.ok) throw new Refused(response.status, await messageOf(response));
+    if (!response.ok) throw new Refused(response.status, await errorOf(response));
     return response;
   }
 
@@ -54,17 +54,17 @@ export class Api {
     return reached((await this.send(path, options)).json(), BROKEN);
   }
 
-  /** The events of a stream, as { event, data } with the data's text, until it ends or the signal aborts it. */
+  /** The events of a stream, as { event, data, id } with the data's text, until it ends or the signal aborts it. */
   async *events(path, options) {
     yield* readEvents(await this.send(path, options));
   }
 }
 
-async function messageOf(response) {
+async function errorOf(response) {
   try {
     const { error } = await response.json();
-    return error.message ?? String(error);
+    return error.message ? error : { message: String(error) };
   } catch {
-    return `${response.status} ${response.statusText}`;
+    return { message: `${response.status} ${response.statusText}` };
   }
 }

@@ -16,13 +16,13 @@ export class EventParser {
 }
 
 function readBlock(block) {
-  const read = { event: "message", data: [] };
+  const read = { event: "message", data: [], id: null };
   for (const line of block.split("\n")) {
     const [, field, value] = /^([^:]*):? ?(.*)$/s.exec(line);
     if (field === "data") read.data.push(value);
-    else if (field === "event") read.event = value;
+    else if (field === "event" || field === "id") read[field] = value;
   }
-  return { event: read.event, data: read.data.join("\n") };
+  return { ...read, data: read.data.join("\n") };
 }
 
 /** The events of a response.  Whoever stops iterating ends the response.  Throws Unreachable where it breaks off. */

@@ -14,7 +14,36 @@ const ATTRIBUTES = ["href", "title", "class", "start", "align"];
 const ADDRESSES = /^(?:https?|mailto):/i;
 const CLASSES = /^(?:hljs-\S+|language-\S+|\w+_)$/; // highlight.js writes `hljs-title function_`
 
+// Formulas, as pandoc knows them, so that prices stay prices.  The bounds are for texts that only begin some.
+const DISPLAYED = ["display", /^(?:\$\$((?:(?!\n\n)[^$]){1,2000}?)\$\$|\\\[((?:(?!\n\n)[^]){1,2000}?)\\\])/];
+const INLINE = ["inline", /^(?:\$(?![\s$])((?:\\.|[^\\$\n]){1,2000}?)(?<!\s)\$(?!\d)|\\\(((?:(?!\n\n)[^]){1,2000}?)\\\))/];
+
+/** What makes marked see formulas, in its blocks or in its lines. */
+function formulas(level, beginning, kinds) {
+  const type = `${level}-formula`;
+  return {
+    name: type,
+    level,
+    start: (text) => beginning.exec(text)?.index,
+    tokenizer(text) {
+      for (const [kind, pattern] of kinds) {
+        const found = pattern.exec(text);
+        if (found) return { type, kind, raw: found[0], text: (found[1] ?? found[2]).trim() };
+      }
+      return undefined;
+    },
+    renderer({ kind, text }) {
+      const tex = `<code class="language-${kind}-formula">${escaped(text)}</code>`;
+      return level === "block" ? `<p>${tex}</p>` : tex;
+    },
+  };
+}
+
 const marked = new Marked({
+  extensions: [
+    formulas("block", /(?<=\n)(?:\$\$|\\\[)/, [DISPLAYED]),
+    formulas("inline", /\$|\\[([]/, [DISPLAYED, INLINE]),
+  ],
   gfm: true,
   breaks: true, // a model that writes a line break means one
   renderer: {
@@ -51,12 +80,13 @@ export function renderBlock(token) {
  * HTML as elements, of which only those that are named are there.
  * @param {string} html
  * @param {string[]} tags
+ * @param {string[]} [attributes]
  * @returns {DocumentFragment}
  */
-export function purified(html, tags) {
+export function purified(html, tags, attributes = ATTRIBUTES) {
   const fragment = DOMPurify.sanitize(html, {
     ALLOWED_TAGS: tags,
-    ALLOWED_ATTR: ATTRIBUTES,
+    ALLOWED_ATTR: attributes,
     ALLOW_DATA_ATTR: false,
     ALLOW_ARIA_ATTR: false,
     RETURN_DOM_FRAGMENT: true,

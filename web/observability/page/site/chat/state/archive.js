@@ -42,7 +42,7 @@ function expect(holds, place, what) {
 
 const string = (value, place) => (expect(typeof value === "string", place, "a text"), value);
 const number = (value, place) => (expect(Number.isFinite(value), place, "a number"), value);
-const optional = (check) => (value, place) => (value === null ? null : check(value, place));
+const optional = (check) => (value, place) => (value == null ? null : check(value, place));
 const oneOf = (...values) => (value, place) => {
   expect(values.includes(value), place, `one of ${values.join(", ")}`);
   return value;
@@ -102,6 +102,7 @@ const turn = record({
   format: oneOf("text", "json"),
   model: optional(string),
   requestId: optional(string),
+  lastEvent: optional(string),
   finish: optional(string),
   error: optional(string),
   figures: optional(figures),

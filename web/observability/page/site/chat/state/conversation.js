@@ -15,6 +15,8 @@
  * @property {string | null} leaf  the last turn of the path that is shown
  */
 
+import { isLive, reduceTurn } from "./turn.js";
+
 const TITLE_CHARACTERS = 60;
 
 /**
@@ -68,6 +70,29 @@ export function withTurn(conversation, turn) {
 /** @param {Conversation} conversation @param {Turn} turn one that it has, changed @returns {Conversation} */
 export function withChanged(conversation, turn) {
   return { ...conversation, turns: { ...conversation.turns, [turn.id]: turn } };
+}
+
+/**
+ * What another tab has kept of a conversation, with this tab's turns.  Turns are only ever added, so those of both are
+ * there, whoever wrote last.
+ * @param {Conversation} kept
+ * @param {Conversation} mine  its path is shown
+ * @param {boolean} writing  whether an answer is being written here, so that `mine` knows more of it
+ * @returns {Conversation}
+ */
+export function withOthers(kept, mine, writing) {
+  return { ...kept, turns: { ...mine.turns, ...kept.turns, ...(writing && mine.turns) }, leaf: mine.leaf ?? kept.leaf };
+}
+
+/**
+ * The conversation when nobody writes to it any more.
+ * @param {Conversation} conversation
+ * @param {Turn | null} [kept]  the turn to which somebody does
+ * @returns {Conversation}
+ */
+export function withoutLive(conversation, kept = null) {
+  const live = Object.values(conversation.turns).filter((turn) => isLive(turn) && turn !== kept);
+  return live.reduce((rest, turn) => withChanged(rest, reduceTurn(turn, { type: "stopped" })), conversation);
 }
 
 /**

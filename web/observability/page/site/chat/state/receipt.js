@@ -1,6 +1,7 @@
 // What a cancel has cost: the server's receipts, and how they are told.
 
 import { span } from "../../live/receipts.js";
+import { Unreachable } from "../../shared/reached.js";
 
 const MOST_SECONDS = 30; // for the end of a request: a step is in the way, and it may be a long one
 
@@ -8,11 +9,17 @@ const MOST_SECONDS = 30; // for the end of a request: a step is in the way, and 
  * The receipts of a request.
  * @param {import("../../shared/api.js").Api} api
  * @param {string} requestId
- * @returns {Promise<object[]>} when it has ended; none if it had come to its end before the cancel came
+ * @returns {Promise<object[]>} when it has ended; none if it had come to its end before the cancel came, or if the server
+ *   is not there to say it
  */
 export async function findReceipts(api, requestId) {
   const asked = new URLSearchParams({ request_id: requestId, wait: String(MOST_SECONDS) });
-  return (await api.json(`v1/receipts?${asked}`)).data;
+  try {
+    return (await api.json(`v1/receipts?${asked}`)).data;
+  } catch (error) {
+    if (error instanceof Unreachable) return [];
+    throw error;
+  }
 }
 
 /**

@@ -5,16 +5,16 @@
 /** @import { Settings } from "./settings.js" */
 /** @import { Turn, TurnEvent } from "./turn.js" */
 
-import { inWords, Unreachable } from "../../shared/reached.js";
+import { inWords } from "../../shared/reached.js";
 import { readEvents } from "../../shared/sse.js";
-import { makeConversation, openCalls, pathOf, withChanged, withChosen, withTurn } from "./conversation.js";
+import { ask, comeBack, end } from "./asking.js";
+import { makeConversation, openCalls, pathOf, withChanged, withChosen, withOthers, withTurn, withoutLive } from "./conversation.js";
 import { findReceipts } from "./receipt.js";
 import { requestBody } from "./request.js";
 import { DEFAULTS } from "./settings.js";
 import { streamEvents } from "./stream.js";
 import { awaiting, isLive, makeTurn, reduceTurn } from "./turn.js";
 
-const COMPLETIONS = "v1/chat/completions";
 const SAVE_EVERY_MS = 1000; // of an answer that is still being written
 
 /**
@@ -52,6 +52,8 @@ export class ChatSession {
     /** @type {object[]} as /v1/models has them */
     this.models = [];
     this.currentId = this.#draft.id;
+    /** Whether what was kept has been read. */
+    this.loaded = false;
     /** Another number whenever the list of conversations is another one. */
     this.listVersion = 0;
     /** @type {string | null} what is wrong although nobody has asked for anything: in the browser's storage, say */
@@ -84,15 +86,20 @@ export class ChatSession {
 
   // --- conversations ----------------------------------------------------------------------------------------------------
 
-  /** Read what was kept, and what the server serves. */
-  async load() {
-    await Promise.all([this.#loadKept(), this.#loadModels()]);
+  /** Read what was kept, and what the server serves. @param {string} [id]  what is shown then, if it was kept */
+  async load(id) {
+    await Promise.all([this.#loadKept(id), this.#loadModels()]);
   }
 
   /** Show an empty conversation with the settings of the one that was shown. */
   startNew() {
     this.#draft = makeConversation(this.#newId(), this.#now(), this.current.settings);
     this.show(this.#draft.id);
+  }
+
+  /** @param {string} id @returns {boolean} whether there is a conversation of this name */
+  has(id) {
+    return this.#conversations.has(id);
   }
 
   /** @param {string} id */
@@ -126,7 +133,7 @@ export class ChatSession {
     for (const conversation of conversations) {
       const here = this.#conversations.get(conversation.id);
       const taken = here && JSON.stringify(here) !== JSON.stringify(conversation);
-      this.#put(this.#withoutLive(taken ? { ...conversation, id: this.#newId() } : conversation));
+      this.#put(withoutLive(taken ? { ...conversation, id: this.#newId() } : conversation));
     }
     this.#listChanged();
   }
@@ -166,8 +173,7 @@ export class ChatSession {
   async continueAnswer() {
     const conversation = this.current;
     const path = pathOf(conversation);
-    const body = requestBody(conversation, path, true);
-    await this.#generate(conversation.id, awaiting(path.at(-1), this.#now()), body);
+    await this.#generate(conversation.id, awaiting(path.at(-1), this.#now()), requestBody(conversation, path, true));
   }
 
   /** Answer the calls that have no result yet. @param {string[]} results  in their order */
@@ -181,7 +187,7 @@ export class ChatSession {
     this.#put(withChosen(this.current, id));
   }
 
-  /** Stop the answer that is being written: the connection is closed, which is what cancels it. */
+  /** Stop the answer that is being written. */
   stop() {
     this.#requests.get(this.currentId)?.abort();
   }
@@ -203,46 +209,50 @@ export class ChatSession {
       this.#put(conversation); // other calls of the same answer still want their results
       return;
     }
-    const answer = makeTurn({
-      id: this.#newId(),
-      role: "assistant",
-      created: this.#now(),
-      parent: conversation.leaf,
-      format: body.response_format ? "json" : "text",
-      model: body.model ?? this.models[0]?.id ?? null,
-    });
+    const [format, model] = [body.response_format ? "json" : "text", body.model ?? this.models[0]?.id ?? null];
+    const answer = this.#made("assistant", { parent: conversation.leaf, format, model });
     this.#put(conversation);
     await this.#generate(conversation.id, awaiting(answer, this.#now()), body);
   }
 
   async #generate(conversationId, turn, body) {
     if (this.#requests.has(conversationId)) throw new Error("an answer is being written already");
+    this.#put(withTurn(this.#conversations.get(conversationId), turn));
+    this.#listChanged();
+    await this.#write(conversationId, turn.id, async (signal) => {
+      const response = await ask(this.#api, body, signal);
+      this.#apply(conversationId, turn.id, { type: "opened", requestId: response.headers.get("x-request-id") });
+      this.#save(conversationId); // from now on a reload knows where to come back to
+      return response;
+    });
+  }
+
+  /** Take in what a response says of a turn, until that has ended. */
+  async #write(conversationId, turnId, open) {
     const controller = new AbortController();
     const { signal } = controller;
     this.#requests.set(conversationId, controller);
-    this.#put(withTurn(this.#conversations.get(conversationId), turn));
-    this.#listChanged();
-    const apply = (event) => this.#apply(conversationId, turn.id, event);
+    const apply = (event) => this.#apply(conversationId, turnId, event);
     try {
-      const response = await this.#api.send(COMPLETIONS, { method: "POST", body, signal });
-      apply({ type: "opened", requestId: response.headers.get("x-request-id") });
-      for await (const event of streamEvents(dataOf(response), this.#now)) apply(event);
+      const response = await open(signal);
+      for await (const event of streamEvents(readEvents(response), this.#now)) apply(event);
     } catch (error) {
-      const live = this.#conversations.get(conversationId)?.turns[turn.id];
-      if (live && isLive(live)) apply(signal.aborted ? { type: "stopped" } : { type: "failed", message: inWords(error) });
+      const live = this.#conversations.get(conversationId)?.turns[turnId];
+      if (signal.aborted) end(this.#api, live?.requestId);
+      const isOver = signal.aborted || error.code === "request_not_found"; // nobody came back to it in time
+      if (live && isLive(live)) apply(isOver ? { type: "stopped" } : { type: "failed", message: inWords(error) });
     } finally {
       this.#requests.delete(conversationId);
       this.#save(conversationId);
       this.#publish();
     }
-    await this.#account(conversationId, turn.id);
+    await this.#account(conversationId, turnId);
   }
 
   #apply(conversationId, turnId, event) {
     const conversation = this.#conversations.get(conversationId);
     if (!conversation) return; // it was removed, and with it the request
-    const turn = reduceTurn(conversation.turns[turnId], event);
-    this.#conversations.set(conversationId, withChanged(conversation, turn));
+    this.#conversations.set(conversationId, withChanged(conversation, reduceTurn(conversation.turns[turnId], event)));
     this.#saveSoon(conversationId);
     this.#publish();
   }
@@ -251,31 +261,33 @@ export class ChatSession {
   async #account(conversationId, turnId) {
     const turn = this.#conversations.get(conversationId)?.turns[turnId];
     if (turn?.status !== "cancelled" || turn.requestId === null) return;
-    const receipts = await findReceipts(this.#api, turn.requestId).catch((error) => {
-      if (error instanceof Unreachable) return []; // nobody is there to say it
-      throw error;
-    });
+    const receipts = await findReceipts(this.#api, turn.requestId);
     if (!receipts.length || this.#conversations.get(conversationId)?.turns[turnId].requestId !== turn.requestId) return;
     this.#apply(conversationId, turnId, { type: "receipts", receipts });
   }
 
-  async #loadKept() {
+  async #loadKept(wanted) {
     const kept = (await this.#keep(() => this.#storage.all())) ?? [];
-    for (const conversation of kept) this.#conversations.set(conversation.id, this.#withoutLive(conversation));
+    const left = [];
+    for (const conversation of kept) {
+      const last = Object.values(conversation.turns).findLast((turn) => isLive(turn) && turn.requestId !== null);
+      this.#conversations.set(conversation.id, withoutLive(conversation, last));
+      if (last) left.push([conversation.id, last]);
+    }
+    this.loaded = true;
+    if (this.has(wanted) && !this.has(this.currentId)) this.currentId = wanted;
+    const written = left.map(([id, turn]) => this.#write(id, turn.id, (signal) => comeBack(this.#api, turn, signal)));
     this.#listChanged();
-    const cancelled = kept.flatMap(({ id, turns }) => Object.values(turns).filter(isLive).map((turn) => [id, turn.id]));
-    await Promise.all(cancelled.map(([id, turn]) => this.#account(id, turn)));
+    await Promise.all(written);
   }
 
-  /** Take over what another tab has kept.  Turns are only ever added, so those of both are there, whoever wrote last. */
+  /** Take over what another tab has kept. */
   async #refresh(id) {
     const kept = await this.#keep(() => this.#storage.get(id));
     const mine = this.#conversations.get(id);
     const writing = this.#requests.has(id);
-    if (kept) {
-      const turns = { ...mine?.turns, ...kept.turns, ...(writing ? mine.turns : {}) };
-      this.#conversations.set(id, { ...kept, turns, leaf: mine?.leaf ?? kept.leaf });
-    } else if (kept === null && mine && !writing) {
+    if (kept) this.#conversations.set(id, mine ? withOthers(kept, mine, writing) : kept);
+    else if (kept === null && mine && !writing) {
       this.#conversations.delete(id);
       if (id === this.currentId) this.startNew();
     }
@@ -289,12 +301,6 @@ export class ChatSession {
     } catch (error) {
       this.#complain(`The server does not say what it serves: ${error.message}`);
     }
-  }
-
-  /** What was being written when the page was left was cancelled by that. */
-  #withoutLive(conversation) {
-    const live = Object.values(conversation.turns).filter(isLive);
-    return live.reduce((rest, turn) => withChanged(rest, reduceTurn(turn, { type: "stopped" })), conversation);
   }
 
   #put(conversation) {
@@ -341,8 +347,4 @@ export class ChatSession {
   #publish() {
     for (const listener of this.#listeners) listener();
   }
-}
-
-async function* dataOf(response) {
-  for await (const { data } of readEvents(response)) yield data;
 }

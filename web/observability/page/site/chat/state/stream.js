@@ -6,9 +6,10 @@
  * The events that one chunk stands for.
  * @param {any} chunk  an object of the stream
  * @param {number} at  when it came
+ * @param {string | null} id  of the server's event
  * @returns {Generator<TurnEvent>}
  */
-export function* chunkEvents(chunk, at) {
+export function* chunkEvents(chunk, at, id) {
   if (chunk.error) {
     yield { type: "failed", message: chunk.error.message };
     return;
@@ -18,7 +19,7 @@ export function* chunkEvents(chunk, at) {
   const content = delta.content ?? delta.refusal ?? "";
   const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";
   const toolCalls = delta.tool_calls ?? [];
-  if (content || reasoning || toolCalls.length) yield { type: "delta", at, content, reasoning, toolCalls };
+  if (content || reasoning || toolCalls.length) yield { type: "delta", at, id, content, reasoning, toolCalls };
   if (chunk.usage) yield { type: "usage", usage: chunk.usage };
   if (choice?.finish_reason) {
     yield { type: "finished", reason: choice.finish_reason, cancelled: chunk.cede?.cancelled ?? null };
@@ -27,20 +28,20 @@ export function* chunkEvents(chunk, at) {
 
 /**
  * The events of a whole stream.
- * @param {AsyncIterable<string>} data  of the server-sent events; it is read to its end, for to leave it is to hang up
+ * @param {AsyncIterable<{data: string, id: string | null}>} sent  the server's; read to the end, for to leave is to hang up
  * @param {() => number} now
  * @returns {AsyncGenerator<TurnEvent>} the last one is `ended` or `failed`
  */
-export async function* streamEvents(data, now) {
+export async function* streamEvents(sent, now) {
   let over = false;
-  for await (const text of data) {
+  for await (const { data, id } of sent) {
     if (over) continue;
-    if (text === "[DONE]") {
+    if (data === "[DONE]") {
       over = true;
       yield { type: "ended" };
       continue;
     }
-    for (const event of chunkEvents(JSON.parse(text), now())) {
+    for (const event of chunkEvents(JSON.parse(data), now(), id)) {
       over ||= event.type === "failed";
       yield event;
     }

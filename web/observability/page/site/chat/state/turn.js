@@ -38,6 +38,7 @@
  * @property {"text" | "json"} format  what the answer was held to
  * @property {string | null} model
  * @property {string | null} requestId  of the latest request that wrote to it
+ * @property {string | null} lastEvent  the number of the latest of that request's events that is in it
  * @property {string | null} finish  as the server has it
  * @property {string | null} error
  * @property {Figures | null} figures  of the latest request
@@ -46,7 +47,7 @@
 
 /**
  * @typedef {{type: "opened", requestId: string | null}
- *   | {type: "delta", at: number, content: string, reasoning: string, toolCalls: object[]}
+ *   | {type: "delta", at: number, id: string | null, content: string, reasoning: string, toolCalls: object[]}
  *   | {type: "usage", usage: object}
  *   | {type: "finished", reason: string, cancelled: string | null}
  *   | {type: "ended"} | {type: "stopped"} | {type: "failed", message: string}
@@ -71,6 +72,7 @@ export function makeTurn(fields) {
     format: "text",
     model: null,
     requestId: null,
+    lastEvent: null,
     finish: null,
     error: null,
     figures: null,
@@ -94,7 +96,7 @@ export function awaiting(turn, sent) {
   const figures = {
     sent, first: null, last: null, promptTokens: null, cachedTokens: null, completionTokens: null, reasoningTokens: null,
   };
-  return { ...turn, status: "waiting", requestId: null, finish: null, error: null, receipts: [], figures };
+  return { ...turn, status: "waiting", requestId: null, lastEvent: null, finish: null, error: null, receipts: [], figures };
 }
 
 /** By the type of an event: what it makes of a live turn. */
@@ -103,6 +105,7 @@ const CHANGES = {
   delta: (turn, event) => ({
     ...turn,
     status: "streaming",
+    lastEvent: event.id,
     content: turn.content + event.content,
     reasoning: turn.reasoning + event.reasoning,
     toolCalls: withPieces(turn.toolCalls, event.toolCalls),

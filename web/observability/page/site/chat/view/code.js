@@ -2,6 +2,7 @@
 
 import { h } from "../../shared/dom.js";
 import { highlighted } from "../markdown/highlight.js";
+import { showFormula } from "../markdown/maths.js";
 import { copyButton } from "./clipboard.js";
 
 /**
@@ -26,7 +27,7 @@ export function codeBlock(code, language, whole) {
 }
 
 /**
- * Put code blocks in the place of plain ones, and let wide tables scroll.
+ * Put code blocks and formulas in the place of plain ones, and let what is wide scroll.
  * @param {DocumentFragment} fragment
  * @param {boolean} whole
  */
@@ -35,9 +36,12 @@ export function furnish(fragment, whole) {
     const language = /language-([^\s]+)/.exec(code.className)?.[1] ?? "";
     code.parentElement.replaceWith(codeBlock(code.textContent.replace(/\n$/, ""), language, whole));
   }
-  for (const table of fragment.querySelectorAll("table")) {
-    const frame = h("div", { class: "wide", tabindex: "0" });
-    table.replaceWith(frame);
-    frame.append(table);
+  for (const wide of fragment.querySelectorAll("table, .language-display-formula")) {
+    const frame = h(wide.matches("table") ? "div" : "span", { class: "wide", tabindex: "0" });
+    wide.replaceWith(frame);
+    frame.append(wide);
+  }
+  for (const tex of fragment.querySelectorAll(".language-display-formula, .language-inline-formula")) {
+    showFormula(tex, tex.matches(".language-display-formula"));
   }
 }

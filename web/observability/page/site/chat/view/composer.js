@@ -3,6 +3,7 @@
 /** @import { ChatSession } from "../state/session.js" */
 
 import { h, setText } from "../../shared/dom.js";
+import { attached, AttachmentError } from "../state/attachment.js";
 import { fitHeight, sends } from "./editor.js";
 
 export class Composer {
@@ -19,6 +20,13 @@ export class Composer {
         submit();
       },
     });
+    this.files = h("input", {
+      type: "file", multiple: true, hidden: true, "aria-label": "Files to attach",
+      onchange: () => this.attach([...this.files.files]),
+    });
+    this.add = h("button", {
+      type: "button", "aria-label": "Attach text files", title: "Attach text files", onclick: () => this.files.click(),
+    }, "+");
     this.button = h("button", { class: "primary" }, "Send");
     this.stop = h("button", { type: "button", class: "stop", hidden: true, onclick: stop }, "Stop");
     this.fault = h("p", { class: "fault", role: "alert" });
@@ -29,7 +37,7 @@ export class Composer {
       "form",
       { class: "composer", onsubmit: (event) => { event.preventDefault(); submit(); } },
       this.fault,
-      h("div", { class: "row" }, this.area, this.button, this.stop),
+      h("div", { class: "row" }, this.add, this.files, this.area, this.button, this.stop),
     );
   }
 
@@ -41,6 +49,21 @@ export class Composer {
     this.stop.hidden = !session.busy;
     if (stopHadFocus && !session.busy) this.area.focus(); // a button that goes away would take the focus with it
     if (session.fault) this.complain(session.fault);
+  }
+
+  /** Put the texts of files behind what was written. @param {File[]} files */
+  async attach(files) {
+    this.files.value = ""; // so that the same can be chosen again
+    try {
+      const text = await attached(files);
+      this.area.value = `${this.area.value}${this.area.value && "\n\n"}${text}\n\n`;
+      this.complain("");
+    } catch (error) {
+      if (!(error instanceof AttachmentError)) throw error;
+      this.complain(error.message);
+    }
+    fitHeight(this.area);
+    this.area.focus();
   }
 
   /** What was written was sent. */

@@ -43,7 +43,7 @@ export class TextEditor {
       { class: "editor" },
       this.area,
       h("button", { type: "button", class: "primary", onclick: () => done(this.area.value) }, label),
-      h("button", { type: "button", onclick: () => done(null) }, "Leave it"),
+      h("button", { type: "button", onclick: () => done(null) }, "Cancel"),
     );
   }
 

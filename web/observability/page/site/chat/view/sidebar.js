@@ -79,7 +79,7 @@ export class Sidebar {
     const form = h("form", { class: "row", onsubmit: (event) => {
       event.preventDefault();
       this.session.rename(conversation.id, input.value);
-    } }, input, h("button", {}, "Keep"));
+    } }, input, h("button", {}, "Save"));
     item.replaceChildren(form);
     input.select();
   }
@@ -93,7 +93,7 @@ export class Sidebar {
     item.replaceChildren(
       h("span", { class: "title" }, `Delete “${titleOf(conversation)}”?`),
       remove,
-      h("button", { type: "button", onclick: () => this.#redraw() }, "No"),
+      h("button", { type: "button", onclick: () => this.#redraw() }, "Cancel"),
     );
     remove.focus();
   }

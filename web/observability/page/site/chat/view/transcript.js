@@ -12,6 +12,12 @@ import { TurnView } from "./turn.js";
 const NEAR_THE_END = 48; // pixels: who has scrolled up further is reading there
 const SPOKEN_KEPT = 6;
 
+const EXAMPLES = [
+  "Explain in three sentences how a language model writes.",
+  "Write a Python function that merges two sorted lists, with a test.",
+  "Give me a table of five rivers: name, continent, length.",
+];
+
 export class Transcript {
   /** @type {Map<string, TurnView>} */
   #views = new Map();
@@ -20,7 +26,7 @@ export class Transcript {
   #spokenOf = "";
 
   /**
-   * @param {import("./turn.js").TurnActions & {answerCalls: (results: string[]) => void}} actions
+   * @param {import("./turn.js").TurnActions & {answerCalls: (results: string[]) => void, send: (text: string) => void}} actions
    * @param {(sentence: string) => void} announce
    */
   constructor(actions, announce) {
@@ -29,9 +35,11 @@ export class Transcript {
     this.turns = h("div", { class: "turns" });
     this.results = new ResultsForm(actions.answerCalls);
     this.welcome = h("div", { class: "welcome" },
-      h("p", {}, "What you write here is answered by the model that this server serves."),
-      h("p", { class: "hint" },
-        "Enter sends, Shift-Enter is a new line, Esc stops the answer. Conversations stay in this browser."));
+      h("p", { class: "lead" }, "What would you like to ask?"),
+      h("p", {}, "The model that this server serves answers. Conversations stay in this browser."),
+      h("ul", { class: "examples", "aria-label": "Examples" }, EXAMPLES.map((text) =>
+        h("li", {}, h("button", { type: "button", onclick: () => actions.send(text) }, text)))),
+      h("p", { class: "hint" }, "Enter sends, Shift-Enter is a new line, Esc stops the answer. Text files can be dropped here."));
     // A log would read each token aloud as it comes, so this one is silent, and another one gets whole sentences.
     this.element = h("div", { class: "transcript", role: "log", "aria-live": "off", "aria-label": "Conversation", tabindex: "0" },
       this.welcome, this.turns, this.results.element);

@@ -139,7 +139,7 @@ export class TurnView {
 
   #edit() {
     const asks = this.turn.role !== "assistant";
-    const editor = new TextEditor(this.turn.content, asks ? "Send again" : "Keep", (text) => {
+    const editor = new TextEditor(this.turn.content, asks ? "Send again" : "Save", (text) => {
       close();
       if (text === null) return;
       (asks ? this.actions.resend : this.actions.rewrite)(this.turn.id, text);
