@@ -1,7 +1,8 @@
 """Take the pictures of the page: `python -m docs.figures.screenshots [FOLDER]`, with Playwright and a Chromium.
 
 They show a server of its own, a few clients that this plays, and the page's own *Show me*, in both themes.  No test
-compares them, for no two runs are the same.  With a folder it writes the whole page there, at three widths.
+compares them, for no two runs are the same.  With a folder it writes the whole page there, at three widths; without
+one, the card for links, too, which has to be a PNG.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import TYPE_CHECKING, Literal
 
 from playwright.sync_api import sync_playwright
 
+from docs.figures.brand import CARD, draw_card
 from tests.live.browser.chromium import FLAGS, find_chromium
 from tests.live.server import COMPLETIONS, PATIENCE, Server
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 FOLDER = Path(__file__).parent
 THEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
@@ -63,12 +65,21 @@ def look(page: Page, server: Server) -> None:
     page.get_by_role("button", name="Go on live").wait_for()
 
 
+def take_card(browser: Browser) -> None:
+    """Write the card."""
+    with browser.new_page(viewport={"width": CARD[0], "height": CARD[1]}) as page:
+        page.set_content(f'<body style="margin: 0">{draw_card()}</body>')
+        page.screenshot(path=FOLDER / "social-card.png")
+
+
 def main() -> None:
     """Take them all."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     sizes = [README] if folder is None else [(width, HEIGHT) for width in WIDTHS]
     with Server("--slots", "4") as server, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS, chromium_sandbox=False)
+        if folder is None:
+            take_card(browser)
         for theme in THEMES:
             for width, height in sizes:
                 with browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme) as context:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
@@ -9,6 +10,16 @@ INK, FAINT, PAPER = "#1f2933", "#7b8794", "#ffffff"
 BLUE, GREEN, RED, GREY = "#dbeafe", "#d1fae5", "#fee2e2", "#eef0f3"
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 CODE = "ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
+DARK = {
+    INK: "#e6edf3",
+    FAINT: "#7d8590",
+    PAPER: "#0d1117",
+    BLUE: "#16325c",
+    GREEN: "#123d2d",
+    RED: "#4a1d20",
+    GREY: "#21262d",
+}
+"""What stands for each colour on a dark page."""
 ARROW = "M 0 0 L 8 4 L 0 8 z"
 
 
@@ -61,3 +72,8 @@ class Picture:
             "</svg>",
         ]
         return "\n".join(lines) + "\n"
+
+
+def darkened(svg: str) -> str:
+    """The same picture for a dark page."""
+    return re.sub("#[0-9a-f]{6}", lambda found: DARK[found[0]], svg)

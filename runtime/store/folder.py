@@ -10,7 +10,6 @@ lock that nobody holds, and removes it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 from platformdirs import user_cache_path
 
+from runtime.common.file_lock import lock_file
 from runtime.store.failures import disk_failures, refuse_too_large
 from runtime.store.names import PackageName
 
@@ -121,7 +121,7 @@ class ModelsFolder:
             try:
                 if not _try_lock(lock):
                     progress.say(f"waiting for another cede that pulls {project}")
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    lock_file(lock)
                 _remove_abandoned(pulls, but=project)
                 _remove(temporary)
                 temporary.mkdir()
@@ -214,7 +214,7 @@ def _open_lock(path: Path) -> int:
 
 def _try_lock(file: int) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(file, wait=False)
     except BlockingIOError:
         return False
     return True

@@ -9,7 +9,6 @@ client's cache, under the name that its content has there; the client finds it a
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from pathlib import Path
@@ -19,6 +18,7 @@ from huggingface_hub import constants, hf_hub_url
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils import build_hf_headers
 
+from runtime.common.file_lock import lock_file
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def fetch_large(repository: str, file: str, size: int, sha256: str, progress: Pr
     blob.parent.mkdir(parents=True, exist_ok=True)
     partial = blob.with_name(f"{sha256}.incomplete")
     with partial.open("a+b") as target:
-        fcntl.flock(target, fcntl.LOCK_EX)
+        lock_file(target.fileno())
         if blob.exists() or not partial.exists():  # another process has had it in hand meanwhile
             return
         if (done := os.fstat(target.fileno()).st_size) > size:

@@ -86,6 +86,13 @@ def test_the_image_has_the_torch_that_cede_asks_for() -> None:
     assert any(f" {torch} " in rest for name, rest in instructions() if name == "RUN")
 
 
+def test_the_formula_and_the_citation_are_of_the_version_that_is_built() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert f"/cede-{project['version']}.tar.gz" in (DEPLOY / "homebrew" / "cede.rb").read_text(encoding="utf-8")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (project["version"], project["license"])
+
+
 # --- services -------------------------------------------------------------------------------------------------------
 
 

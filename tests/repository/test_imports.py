@@ -141,3 +141,15 @@ def test_a_plain_serve_imports_nothing_that_few_people_touch() -> None:
     assert [name for name in found if name in APART or name.startswith(tuple(f"{apart}." for apart in APART))] == []
     own = [name for name in found if name.partition(".")[0] in LAYERS]
     assert len(own) <= MOST_MODULES
+
+
+WITHOUT_UNIX = """
+import sys
+
+sys.modules |= dict.fromkeys(("fcntl", "grp", "pwd", "resource", "termios", "tty"))
+import web.commands.chat.command, web.commands.client.run, web.commands.main, web.commands.top.watch, web.serving.server
+"""
+
+
+def test_what_serves_and_asks_is_imported_without_the_modules_that_only_unix_has() -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_UNIX], check=True, cwd=ROOT)

@@ -17,7 +17,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from runtime.errors import CedeError
 from runtime.kv.blocks import BLOCK_TOKENS
 from web.cluster.control.routes import control_app
-from web.cluster.door.passage import Passage
+from web.cluster.door.passage import ControlPlace, Passage
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.peers import Peers
 from web.cluster.settings import tell_dynamo
@@ -128,7 +128,8 @@ async def _serve(
             runtime = DistributedRuntime(asyncio.get_running_loop(), cluster.discovery, "tcp", event_plane="zmq")
             stop = trio.Event()
             control = control_app(await _open_peers(runtime, cluster, signals), stop, rules.policy)
-            passage = Passage((inner.host, inner.port), limits, rules.policy)
+            place = ControlPlace(control.url_map, controls[0].socket.getsockname()[1])
+            passage = Passage((inner.host, inner.port), limits, rules.policy, place)
             async with trio.open_nursery() as services:
                 await services.start(partial(_serve_app, control, controls, Limits(), stop))
                 await services.start(partial(_serve_app, passage.app, doors, limits, stop))

@@ -113,6 +113,7 @@ class WorkerHooks(ServerHooks):
             serving.add_done_callback(given_up)  # Dynamo does so by itself where it has lost its lease in etcd
             membership = Membership(endpoint)
             self._registered = Registered(name, membership)
+            logger.info("in discovery as %s", name)
             health = DeviceHealth()
             publisher = KvEventPublisher(endpoint, kv_block_size=BLOCK_TOKENS, enable_local_indexer=True)
             nursery.start_soon(health.follow, membership)

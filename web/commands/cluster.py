@@ -74,7 +74,7 @@ def programs(environment: dict[str, str], workers: int, door: Listening, grace: 
     from web.cluster.children import Program
 
     def program(name: str, *arguments: str, grace: float) -> Program:
-        return Program(name, [sys.executable, "-m", "web", *arguments, WITH_PARENT], environment, grace)
+        return Program(name, [sys.executable, "-m", "web", *arguments, WITH_PARENT, name], environment, grace)
 
     at_a_free_port = ["--host", "127.0.0.1", "--port", "0"]
     where = ["--host", door.host, "--port", str(door.port)]

@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 )
 @with_parent
 @click.pass_context
-def front_door(ctx: click.Context, /, with_parent: bool, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
+def front_door(ctx: click.Context, /, part: str | None, **_: Any) -> None:  # noqa: ANN401  # the context has them, too
     """Serve OpenAI's HTTP API, and pass each request on to one of the workers that discovery knows.
 
     At --control-port it lists and ends requests of all workers.  Neither asks for a key: put something in front of them
     that does, where they can be reached by others.
     """
     chosen = Chosen.of(ctx)
-    log = begin_log(chosen)
+    log = begin_log(chosen, part)
     with said_behind(log):
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
-        if with_parent:
+        if part is not None:
             from web.cluster.children import stop_with_parent
 
             stop_with_parent()

@@ -56,25 +56,25 @@ def serve(ctx: click.Context, /, named: str | None, **_: Any) -> None:  # noqa: 
             _run(server_options(chosen, partial(find_model, early)), sockets, log, early, plan)
 
 
-def begin(ctx: click.Context, named: str | None) -> tuple[Chosen, LineHandler, EarlyStop]:
+def begin(ctx: click.Context, named: str | None, part: str | None = None) -> tuple[Chosen, LineHandler, EarlyStop]:
     """Begin the log and listen to signals; what was chosen, the log, and what a signal does while the model loads.
 
     Raises:
         click.ClickException: what was chosen contradicts itself.
     """
     chosen = Chosen.of(ctx, named)
-    log = begin_log(chosen)
+    log = begin_log(chosen, part)
     early = EarlyStop()
     early.install()
     refuse_contradictions(chosen)
     return chosen, log, early
 
 
-def begin_log(chosen: Chosen) -> LineHandler:
-    """Log as the options say."""
+def begin_log(chosen: Chosen, part: str | None = None) -> LineHandler:
+    """Log as the options say; each line names the part of a cluster that this process is, if it is one."""
     from web.observability.logs.setup import log_to_stderr
 
-    return log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ)
+    return log_to_stderr(chosen["log-level"].value, chosen["log-format"].value, os.environ, part)
 
 
 @contextmanager

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from web.serving.server import ServerOptions
 
 WITH_PARENT = "--with-parent"
-"""The flag of those that `cede cluster` starts."""
+"""The option of those that `cede cluster` starts: what their log calls them."""
 
-with_parent = click.option(WITH_PARENT, is_flag=True, hidden=True, help="Stop when the standard input ends.")
+with_parent = click.option(WITH_PARENT, "part", hidden=True, help="Stop when the standard input ends.")
 
 
 @click.command(cls=ServeCommand, short_help="Serve a model to a cluster's front door.")
@@ -46,19 +46,19 @@ with_parent = click.option(WITH_PARENT, is_flag=True, hidden=True, help="Stop wh
 @option_flags(*WORKER)
 @with_parent
 @click.pass_context
-def worker(ctx: click.Context, /, named: str | None, with_parent: bool, **_: Any) -> None:  # noqa: ANN401
+def worker(ctx: click.Context, /, named: str | None, part: str | None, **_: Any) -> None:  # noqa: ANN401
     """Serve a model to the front doors of a cluster, which `cede front-door` and `cede cluster` are.
 
     It has all of the options of `cede serve`, and at --port the same server: receipts, slots, metrics and the page of
     this worker.  SIGTERM or Ctrl-C leaves the cluster, lets running requests finish within --grace, and moves the rest
     to other workers.
     """
-    chosen, log, early = begin(ctx, named)
+    chosen, log, early = begin(ctx, named, part)
     with said_behind(log):
         from web.cluster.installed import require_dynamo
 
         require_dynamo()
-        if with_parent:
+        if part is not None:
             from web.cluster.children import stop_with_parent
 
             stop_with_parent()

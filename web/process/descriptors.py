@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,10 @@ def fit_descriptors(limits: Limits, each: int = 1) -> Limits:
     Returns:
         `limits`, with no more connections than there are descriptors for.
     """
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return limits
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = each * limits.connections + OTHER_DESCRIPTORS
     if soft == resource.RLIM_INFINITY or soft >= wanted:

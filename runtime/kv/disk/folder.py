@@ -11,7 +11,6 @@ folder.  That one must be ours and real, is set to 0700 if it is looser, and is 
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
@@ -20,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runtime.common.file_lock import lock_file
 from runtime.errors import CedeError
 from runtime.kv.blocks import KEY_BYTES, BlockKey, state_key
 from runtime.kv.disk.files import TEMPORARY, block_name, parse_name
@@ -78,7 +78,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         raise KVFolderError(f"{folder}: cannot be used for KV blocks: {error.strerror}") from error
     try:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file, wait=False)
         except BlockingIOError as error:
             holder = os.read(file, 20).decode(errors="replace").strip() or "unknown"
             raise KVFolderError(f"{folder}: another cede (process {holder}) is using this KV folder") from error

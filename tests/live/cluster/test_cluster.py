@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 from contextlib import closing
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tests.live.cluster.clusters import Cluster, chat
+from tests.live.cluster.clusters import MODEL, Cluster, chat
 from tests.live.server import PATIENCE, wait_for
+from web.commands.client.connection import open_connection
+from web.commands.top.sample import take_sample
 
 if TYPE_CHECKING:
     from tests.live.cluster.clusters import Stream, Worker
@@ -51,6 +54,21 @@ def test_a_streaming_chat_is_answered_and_counted(cluster: Cluster) -> None:
     assert status == 200
     assert answer["choices"][0]["message"]["content"] == stream.text
     assert answer["usage"]["completion_tokens"] == 12
+
+
+async def test_what_is_asked_as_of_a_server_alone_is_answered_or_sent_to_where_it_is(cluster: Cluster) -> None:
+    connection = http.client.HTTPConnection(*cluster.address, timeout=PATIENCE)
+    with closing(connection):
+        headers = {"content-type": "application/x-www-form-urlencoded"}  # as curl says, and no model
+        connection.request("POST", "/v1/completions", '{"prompt": "import os", "max_tokens": 2}', headers)
+        assert json.load(connection.getresponse())["usage"]["completion_tokens"] == 2
+        connection.request("GET", "/v1/receipts?limit=1")
+        response = connection.getresponse()
+        assert (response.status, response.read()[:9]) == (307, b"A cluster")
+    async with open_connection(cluster.url, None) as client:
+        assert (await client.receipt("nobody"), (await client.model())["id"]) == (None, MODEL)
+        sample = await take_sample(client, 0.0, 0.0)
+    assert set(sample.engines) == {slot["worker"] for slot in sample.slots} == set(cluster.workers)
 
 
 def test_what_a_rebound_name_or_a_page_of_another_origin_asks_is_refused(cluster: Cluster) -> None:

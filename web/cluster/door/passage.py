@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import trio
@@ -18,6 +20,7 @@ from web.bodies.errors.handlers import install_error_handlers
 from web.bodies.errors.shapes import ErrorShapes
 from web.bodies.stream_body import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
+from web.cluster.door.left_out import as_json, names_no_model, only_model, with_model
 from web.generation.openai_format.errors import OpenAIErrors
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BODY_TIMEOUT, BodyBudget
@@ -25,6 +28,8 @@ from web.serving.app import apply_browser_policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from werkzeug.routing import Map
 
     from web.cluster.door.exchange import Exchange
     from web.http.asgi import ScopedRequest
@@ -38,6 +43,21 @@ OWN = OF_ONE_CONNECTION | {b"date"}
 
 MOST_NAMED = 20  # requests, in a line of the log
 
+DYNAMOS = ("/docs", "/openapi.json")
+"""Paths that the control address has as well."""
+
+
+class ControlPlace(NamedTuple):
+    """Where the control address is, to which clients are sent for what is there.
+
+    Attributes:
+        routes: that it has.
+        port: of the same host.
+    """
+
+    routes: Map
+    port: int
+
 
 class Passage:
     """Passes requests on, each on a connection of its own, which ends when the client hangs up.
@@ -46,13 +66,17 @@ class Passage:
         server: host and port of Dynamo's.
         limits: what clients may take.
         policy: what web pages may ask.
+        control: the control address.
 
     Attributes:
         app: that does so.
     """
 
-    def __init__(self, server: tuple[str, int], limits: Limits, policy: BrowserPolicy) -> None:
+    def __init__(
+        self, server: tuple[str, int], limits: Limits, policy: BrowserPolicy, control: ControlPlace | None = None
+    ) -> None:
         self._server = server
+        self._control = control
         self._limits = limits
         self._passing: dict[ScopedRequest, str] = {}
         self._is_closed = False
@@ -79,15 +103,36 @@ class Passage:
         request = current_request()
         if self._is_closed:
             raise ShuttingDown("The front door is shutting down.", retry_after=1)
+        if (place := self._elsewhere(request)) is not None:
+            return Response(f"A cluster says this at its control address: {place}\n", 307, {"location": place})
         if len(self._passing) >= self._limits.connections:  # over HTTP/2 they may be more than clients
             raise Unavailable("The front door passes as many requests on as it can (--max-connections).", retry_after=1)
         request.resources.enter_context(self._counted(request))
-        body = await request.body.read(BODY_TIMEOUT)
+        body, headers = await request.body.read(BODY_TIMEOUT), list(request.scope["headers"])
+        if request.method == "POST":
+            headers = as_json(headers)
+            if names_no_model(body) and (model := await self._only_model()) is not None:
+                body = with_model(body, model)
         exchange = await request.resources.enter_async_context(open_exchange(self._server, self._limits.write_bytes))
-        head = await exchange.ask(request.method, target_of(request), list(request.scope["headers"]), body)
+        head = await exchange.ask(request.method, target_of(request), headers, body)
         request.body.reservation.release()
-        headers = Headers([(name.decode(), value.decode("latin-1")) for name, value in head.headers if name not in OWN])
-        return Response(Answer(exchange), head.status_code, headers)
+        kept = Headers([(name.decode(), value.decode("latin-1")) for name, value in head.headers if name not in OWN])
+        return Response(Answer(exchange), head.status_code, kept)
+
+    async def _only_model(self) -> str | None:
+        """The model of all workers; None where they have several, or none is known."""
+        async with open_exchange(self._server, self._limits.write_bytes) as exchange:
+            await exchange.ask("GET", b"/v1/models", [], b"")
+            return only_model(json.loads(b"".join([piece async for piece in Answer(exchange)])))
+
+    def _elsewhere(self, request: ScopedRequest) -> str | None:
+        """Return the URL of what the control address has; None for what is here."""
+        if self._control is None or request.path.startswith(DYNAMOS):
+            return None
+        if not self._control.routes.bind("").test(request.path, request.method):
+            return None
+        host = re.sub(r":\d+$", "", request.host) or "127.0.0.1"
+        return f"http://{host}:{self._control.port}{target_of(request).decode('latin-1')}"
 
     @contextmanager
     def _counted(self, request: ScopedRequest) -> Iterator[None]:

@@ -156,7 +156,7 @@ class Session:
 
     async def _model(self) -> str:
         """Return what there is to say of the model that answers."""
-        (model,) = (await self._connection.get("/v1/models"))["data"]
+        model = await self._connection.model()
         sampling = model.get("sampling_defaults") or {}
         said = [f"{name} {sampling[name]:g}" for name in ("temperature", "top_p", "top_k") if name in sampling]
         return "; ".join([f"{model['id']}, {model['max_model_len']} tokens of context", *said])

@@ -71,6 +71,17 @@ class Connection:
             response = await self._http.get(path, params=query)
         return _json_of(response)
 
+    async def model(self) -> Json:
+        """The only model, as `/v1/models` has it; a cluster's front door names its context in its own way.
+
+        Raises:
+            NoServer, ConnectionFailed, Refused: as `get`.
+            KeyError, TypeError, ValueError: what answers is not cede, or has several.
+        """
+        (model,) = (await self.get("/v1/models"))["data"]
+        alone: Json = {"max_model_len": model.get("context_window")} | model
+        return alone
+
     async def cancel(self, request_id: str) -> bool:
         """Hang a request up for whoever asked it; False where it lives no more.
 
@@ -146,6 +157,7 @@ async def open_connection(url: str, key: str | None) -> AsyncIterator[Connection
             headers={} if key is None else {"authorization": f"Bearer {key}"},
             timeout=httpx.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS),
             trust_env=not address.host.startswith(_LOOPBACK),
+            follow_redirects=True,  # of a cluster's front door to its control address; a key is not sent there
         ) as http:
             yield Connection(http, url)
     except httpx.InvalidURL as error:

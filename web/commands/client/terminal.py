@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import termios
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -44,6 +43,8 @@ def quiet_keys(descriptor: int, *, signals: bool) -> Iterator[None]:
         descriptor: of a terminal.
         signals: whether Ctrl-C and its like are signals; else they wait like other keys.
     """
+    import termios  # which Windows has not
+
     before = termios.tcgetattr(descriptor)
     flags = termios.tcgetattr(descriptor)
     flags[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from web.commands.top.sample import worker_of
+
 if TYPE_CHECKING:
     from web.commands.top.sample import Json, Sample
 
@@ -16,11 +18,12 @@ class SlotRow:
     """A slot.
 
     Attributes:
-        number: of it.
+        number: of it, at its worker.
         state: of whoever holds it, or `idle`.
         request: the id; None for one that is free, or somebody else's.
         tokens: of the sequence in it, or those that are kept in it while it is free.
         speed: tokens a second of its request; None where it is not known yet.
+        worker: of a cluster; empty for a server alone.
     """
 
     number: int
@@ -28,6 +31,7 @@ class SlotRow:
     request: str | None
     tokens: int
     speed: float | None
+    worker: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ class Overview:
                 slot["request_id"],
                 slot["resident_tokens"] if slot["state"] == IDLE else slot["tokens"],
                 self._speed(slot["request_id"]),
+                worker_of(slot),
             )
             for slot in self.newest.slots
         ]
@@ -108,20 +113,24 @@ class Overview:
         if self.newest is None:
             return []
         waiting = [request for request in self.newest.requests if QUEUED in request["states"]]
-        why_all, live = _why_nobody_is_next(self.newest), {request["id"] for request in self.newest.requests}
+        live = {request["id"] for request in self.newest.requests}
         rows = []
         for place, request in enumerate(waiting):
-            why = f"{request['after']} has not ended" if request["after"] in live else why_all
+            waits_for_other = request["after"] in live
+            why = f"{request['after']} has not ended" if waits_for_other else _why_waits(self.newest, request)
             before = f", {place} before it" if place else ""
             seconds = max(self.newest.now - request["created"], 0.0)
             rows.append(QueueRow(request["id"], seconds, request["prompt_tokens"], why + before))
         return rows
 
-    def rate(self, name: str) -> float | None:
-        """Return how fast a count of the manager's grows, a second; None before the second sample."""
+    def rate(self, name: str, worker: str = "") -> float | None:
+        """Return how fast a count of a manager's grows, a second; None before the second sample of its engine."""
         if self.newest is None or self._before is None or self.newest.at <= self._before.at:
             return None
-        grown: int = self.newest.manager[name] - self._before.manager[name]
+        if worker not in self._before.engines:
+            return None
+        now, before = (sample.engines[worker]["manager"] for sample in (self.newest, self._before))
+        grown: int = now[name] - before[name]
         return max(grown, 0) / (self.newest.at - self._before.at)
 
     def _speed(self, request_id: str | None) -> float | None:
@@ -139,11 +148,12 @@ def _tokens_of(sample: Sample, request_id: str) -> int | None:
     return found[0]["completion_tokens"] if found else None
 
 
-def _why_nobody_is_next(sample: Sample) -> str:
-    """Return why none of those who wait for nobody's end has a slot."""
-    if all(slot["state"] != IDLE for slot in sample.slots):
+def _why_waits(sample: Sample, request: Json) -> str:
+    """Return why a request that waits for nobody's end has no slot."""
+    worker = worker_of(request)
+    if all(slot["state"] != IDLE for slot in sample.slots_of(worker)):
         return "every slot is taken"
-    arena = sample.manager["arena"]
+    arena = sample.engines[worker]["manager"]["arena"] if worker in sample.engines else {"promised": 0}
     if arena["promised"]:
         return f"{arena['promised']} of {arena['positions']} tokens of KV are reserved for those who run"
     return "it gets a slot with the next turn"

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import httpx
+
 from runtime.errors import CedeError
+from web.commands.client.connection import Refused
 
 if TYPE_CHECKING:
     from web.commands.client.connection import Connection
@@ -24,7 +27,8 @@ class Sample:
         now: the same in seconds since the epoch, in which the server writes times.
         model: as `/v1/models` has it.
         slots, requests, receipts: lists, as their endpoints have them.
-        manager, speculation, detachable: of `/v1/statistics`; the last is None where no request may outlive its client.
+        engines: statistics by the workers of a cluster, of which slots and requests then say theirs; under "" of a
+            server alone.
     """
 
     at: float
@@ -33,9 +37,17 @@ class Sample:
     slots: list[Json]
     requests: list[Json]
     receipts: list[Json]
-    manager: Json
-    speculation: Json
-    detachable: Json | None = None
+    engines: dict[str, Json]
+
+    def slots_of(self, worker: str) -> list[Json]:
+        """The slots of a worker of the cluster, or all of a server alone."""
+        return [slot for slot in self.slots if worker_of(slot) == worker]
+
+
+def worker_of(told: Json) -> str:
+    """The worker that a slot or a request is at; empty for a server alone."""
+    worker: str = told.get("worker", "")
+    return worker
 
 
 class NotUnderstood(CedeError):
@@ -49,8 +61,9 @@ async def take_sample(connection: Connection, at: float, now: float) -> Sample:
         CedeError: it cannot be asked, or what it answers is not understood.
     """
     try:
-        (model,) = (await connection.get("/v1/models"))["data"]
+        model = await connection.model()
         statistics = await connection.get("/v1/statistics")
+        engines = {one.get("worker", ""): one for one in statistics.get("data", [statistics])}
         return Sample(
             at,
             now,
@@ -58,9 +71,11 @@ async def take_sample(connection: Connection, at: float, now: float) -> Sample:
             slots=(await connection.get("/slots"))["slots"],
             requests=(await connection.get("/v1/requests"))["data"],
             receipts=(await connection.get("/v1/receipts", limit=RECEIPTS))["data"],
-            manager=statistics["manager"],
-            speculation=statistics["speculation"],
-            detachable=statistics["detachable"],
+            engines=engines,
         )
+    except Refused as error:
+        if error.status != httpx.codes.NOT_FOUND:
+            raise
+        raise NotUnderstood(f"{connection.url} has not all that is shown; of a cluster it is the front door") from None
     except (KeyError, TypeError, ValueError) as error:
         raise NotUnderstood(f"what answers at {connection.url} is no cede of this version ({error!r})") from None

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 KEYS = "up, down: choose   h: hang up   q: leave"
 UNKNOWN = "-"
+SHORT = 4  # digits of a worker's id, before the number of its slot
 
 
 def draw(overview: Overview, url: str, *, keys: bool) -> RenderableType:
@@ -46,9 +47,11 @@ def _shown(overview: Overview, sample: Sample, url: str, keys: bool) -> list[Ren
     title = f"{model['id']}, {model['max_model_len']} tokens of context, at {url}"
     parts: list[RenderableType] = [
         Text(harmless(title), style="bold"),
-        *map(Text, _figures(overview, sample)),
-        Text(""),
     ]
+    for worker, engine in sample.engines.items():
+        parts += [Text(f"worker {worker}")] if worker else []
+        parts += map(Text, _figures(overview, sample, worker, engine))
+    parts.append(Text(""))
     parts.append(_slots(overview, chosen, model["max_model_len"]))
     if overview.queue():
         parts += [Text(""), _queue(overview, chosen)]
@@ -82,7 +85,7 @@ def _slots(overview: Overview, chosen: str | None, context: int) -> Table:
         is_chosen = row.request is not None and row.request == chosen
         table.add_row(
             ">" if is_chosen else " ",
-            str(row.number),
+            f"{row.worker[:SHORT]}{':' if row.worker else ''}{row.number}",
             row.state,
             row.request or UNKNOWN,
             f"{row.tokens} of {context}",
@@ -107,27 +110,30 @@ def _queue(overview: Overview, chosen: str | None) -> Table:
     return table
 
 
-def _figures(overview: Overview, sample: Sample) -> list[str]:
-    """The lines of figures: steps, drafts, and KV."""
-    manager, cache, drafts = sample.manager, sample.manager["cache"], sample.speculation
+def _figures(overview: Overview, sample: Sample, worker: str, engine: dict[str, Any]) -> list[str]:
+    """The lines of figures of one engine: steps, drafts, and KV."""
+    manager, drafts = engine["manager"], engine["speculation"]
+    cache = manager["cache"]
     step, target = manager["last_step_seconds"], manager["step_target_seconds"]
     steps = [
         f"step {_number(step and 1000 * step, '.0f')} ms of {1000 * target:.0f} ms",
-        f"{_number(overview.rate('steps'), '.0f')} steps/s",
-        f"decode {_number(overview.rate('decode_tokens'), '.0f')} rows/s",
-        f"prompts {_number(overview.rate('prefill_tokens'), '.0f')} rows/s",
+        f"{_number(overview.rate('steps', worker), '.0f')} steps/s",
+        f"decode {_number(overview.rate('decode_tokens', worker), '.0f')} rows/s",
+        f"prompts {_number(overview.rate('prefill_tokens', worker), '.0f')} rows/s",
         f"{manager['queued']} queued",
     ]
     if (rate := drafts["acceptance_rate"]) is not None:
         steps.append(f"{100 * rate:.0f} % of drafts accepted ({drafts['proposer']})")
-    held = sum(slot["resident_tokens"] if slot["request_id"] is None else slot["tokens"] for slot in sample.slots)
+    held = sum(
+        slot["resident_tokens"] if slot["request_id"] is None else slot["tokens"] for slot in sample.slots_of(worker)
+    )
     kv = [_arena(held, manager["arena"]), _tier("memory", cache["ram"])]
     if cache["disk"] is not None:
         kv.append(_tier("disk", cache["disk"]))
     cancels = {reason: count for reason, count in manager["cancels"].items() if count}
     ended = ", ".join(f"{count} {reason}" for reason, count in cancels.items()) or "none"
     lines = ["; ".join(steps), f"KV: {'; '.join(kv)}", f"cancels: {ended}"]
-    return lines if (without := _detachable(sample.detachable)) is None else [*lines, without]
+    return lines if (without := _detachable(engine.get("detachable"))) is None else [*lines, without]
 
 
 def _arena(held: int, arena: dict[str, Any]) -> str:

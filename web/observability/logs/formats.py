@@ -56,6 +56,7 @@ def _columns(colours: bool) -> list[Column]:
     return [
         Column("time", show(style=dim)),
         Column("level", show_level),
+        Column("part", show(style=dim)),
         Column("logger", show(len("engine"), dim)),
         Column("message", show()),
         Column("request_id", show(style=dim, around=("[", "]"))),

@@ -46,6 +46,8 @@ def columns(_: object, __: str, record: Record) -> Record:
         "logger": record["logger"].removeprefix("cede."),
         "message": record["message"],
     }
+    if "part" in record:
+        kept["part"] = record["part"]
     request = record.get("request_id")
     if request is not None and str(request) not in record["message"]:
         kept["request_id"] = str(request)

@@ -6,6 +6,7 @@ import io
 import logging
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 from web.observability.logs.formats import json_formatter, text_formatter
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.web")
 
 
-def log_to_stderr(level: str, log_format: str, environment: Mapping[str, str]) -> LineHandler:
+def log_to_stderr(level: str, log_format: str, environment: Mapping[str, str], part: str | None = None) -> LineHandler:
     """Log to the standard error: cede's own records from `level` up, all others, and warnings, from warnings up.
 
     So does what Python itself writes there: of an exception that ends the process or a thread, or that it ignores.
@@ -27,12 +28,15 @@ def log_to_stderr(level: str, log_format: str, environment: Mapping[str, str]) -
         level: `debug`, `info`, `warning` or `error`.
         log_format: `text`, `json`, or `auto`: text on a terminal, else JSON.
         environment: may ask for no colours (https://no-color.org).
+        part: what this process is called in each line, where several write to one place.
 
     Returns:
         What writes it, and can say something on the standard output.
     """
     handler = LineHandler(log=_descriptor(sys.stderr, 2), output=_descriptor(sys.stdout, 1))
     handler.setFormatter(choose_formatter(log_format, environment, on_terminal=sys.stderr.isatty()))
+    if part is not None:
+        handler.addFilter(partial(_mark, part))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(True)
     logging.getLogger("cede").setLevel(level.upper())
@@ -56,6 +60,12 @@ def _descriptor(stream: TextIO, standard: int) -> int:
         return stream.fileno()
     except io.UnsupportedOperation:
         return standard
+
+
+def _mark(part: str, record: logging.LogRecord) -> bool:
+    """Add whose record it is; none is left out."""
+    record.__dict__["part"] = part
+    return True
 
 
 def _log_ignored(why: sys.UnraisableHookArgs) -> None:

@@ -9,7 +9,6 @@ Whatever line does not begin with a brace is a key itself, without limits.  Empt
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from runtime.common.file_lock import lock_file
 from runtime.errors import CedeError
 from web.process.access.api_keys import ApiKey, KeyLimits, digest_of, plain_key
 
@@ -226,7 +226,7 @@ def _locked(folder: Path) -> Iterator[None]:
     """Be the only one who changes a file of keys in a folder; the folder is locked, so no file is left behind."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_file(descriptor)
         yield
     finally:
         os.close(descriptor)

@@ -51,10 +51,10 @@ def test_workers_take_any_port_and_the_front_door_the_one_that_was_asked_for() -
     workers, door = programs({"A": "b"}, 2, Listening("127.0.0.9", 4000), grace=7)
     assert [each.name for each in workers] == ["worker 1", "worker 2"]
     assert workers[0].command == [
-        *[sys.executable, "-m", "web", "worker", "--host", "127.0.0.1", "--port", "0", "--with-parent"]
+        *[sys.executable, "-m", "web", "worker", "--host", "127.0.0.1", "--port", "0", "--with-parent", "worker 1"]
     ]
     assert door.command[3:] == [
-        *["front-door", "--host", "127.0.0.9", "--port", "4000", "--grace", "0", "--with-parent"]
+        *["front-door", "--host", "127.0.0.9", "--port", "4000", "--grace", "0", "--with-parent", "the front door"]
     ]
     assert (workers[0].grace, door.grace) == (7, 0)  # nothing runs any more when the front door is to end
 
@@ -72,7 +72,7 @@ def test_without_dynamo_they_say_what_to_do(command: click.Command, monkeypatch:
         return None
 
     for module in ("web.commands.cluster", "web.commands.serve", "web.commands.front_door"):
-        monkeypatch.setattr(f"{module}.begin_log", lambda chosen: LineHandler())
+        monkeypatch.setattr(f"{module}.begin_log", lambda chosen, part=None: LineHandler())
     monkeypatch.setattr("web.commands.cluster.exit_on_signals", lambda: None)
     monkeypatch.setattr("web.process.signals.EarlyStop.install", lambda self: None)
     monkeypatch.setattr(installed, "find_spec", nothing)

@@ -12,7 +12,7 @@ import trio
 from hypercorn.app_wrappers import ASGIWrapper
 
 from tests.live.server import PATIENCE
-from web.cluster.door.passage import Passage
+from web.cluster.door.passage import ControlPlace, Passage
 from web.http.browser_policy import BrowserPolicy
 from web.http.hypercorn_config import hypercorn_config
 from web.http.transport.serve import serve_connections
@@ -63,14 +63,18 @@ class Behind:
 
 
 @asynccontextmanager
-async def open_door(behind: Behind, policy: BrowserPolicy = BrowserPolicy()) -> AsyncIterator[tuple[Passage, int]]:  # noqa: B008  # frozen
+async def open_door(
+    behind: Behind,
+    policy: BrowserPolicy = BrowserPolicy(),  # noqa: B008  # frozen
+    control: ControlPlace | None = None,
+) -> AsyncIterator[tuple[Passage, int]]:
     """A passage, and the port at which it is."""
     limits, stop = Limits(body_bytes=1000, connections=4), trio.Event()
     (inner,) = await trio.open_tcp_listeners(0, host=LOOPBACK)
     listeners = await trio.open_tcp_listeners(0, host=LOOPBACK)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.serve_listeners, behind.serve, [inner])
-        passage = Passage((LOOPBACK, inner.socket.getsockname()[1]), limits, policy)
+        passage = Passage((LOOPBACK, inner.socket.getsockname()[1]), limits, policy, control)
         serve = partial(serve_connections, limits=limits, stall_timeout=30.0, linger=1.0, stop=stop)
         await nursery.start(serve, ASGIWrapper(passage.app), hypercorn_config(), listeners)
         yield passage, listeners[0].socket.getsockname()[1]

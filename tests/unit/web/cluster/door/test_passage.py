@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 import trio.testing
+from werkzeug.routing import Map, Rule
 
 from tests.live.h2_client import H2Client
 from tests.live.server import PATIENCE
 from tests.unit.web.cluster.door.doors import ANSWER, LOOPBACK, Behind, open_client, open_door
 from web.cluster.door import exchange
+from web.cluster.door.passage import ControlPlace
 from web.http.browser_policy import BrowserPolicy
 
 if TYPE_CHECKING:
@@ -46,6 +48,44 @@ async def test_a_request_passes_as_it_is_and_so_does_its_answer() -> None:
     assert told[b"x-dynamo-request-id"] == b"r1"
     assert told[b"connection"] == b"close"
     assert b"te" not in told
+
+
+MODELS = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%s"
+
+
+@pytest.mark.parametrize(
+    ("listed", "passed"),
+    [
+        (b'{"data": [{"id": "a"}]}', b' {"model": "a",  "prompt": "x"}'),
+        (b'{"data": [{"id": "a"}, {"id": "b"}]}', b' { "prompt": "x"}'),
+        (b'{"data": []}', b' { "prompt": "x"}'),
+    ],
+)
+async def test_what_curl_says_of_a_body_is_not_believed_and_the_only_model_is_meant_where_none_is_named(
+    listed: bytes, passed: bytes
+) -> None:
+    behind = Behind(MODELS % (len(listed), listed), ANSWER, ANSWER)
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    async with open_door(behind) as (_, port), open_client(port) as client:
+        await client.post(CHAT, content=b' { "prompt": "x"}', headers=headers)
+        await client.post(CHAT, content=b'{"model": "m"}')
+    (models, _), (request, body), (_, named) = behind.asked
+    assert (models.method, models.target) == (b"GET", b"/v1/models")
+    assert [value for name, value in request.headers if name == b"content-type"] == [b"application/json"]
+    assert (body, named) == (passed, b'{"model": "m"}')
+
+
+async def test_what_the_control_address_has_is_to_be_asked_there_and_nothing_else_is() -> None:
+    behind = Behind(ANSWER, ANSWER)
+    rules = [Rule(path, methods=["GET"], endpoint=path) for path in ("/", "/slots", "/docs")]
+    async with open_door(behind, control=ControlPlace(Map(rules), 7)) as (_, port), open_client(port) as client:
+        told = [await client.get(path) for path in ("/", "/slots?a=%2F", "/docs")] + [await client.post("/slots")]
+    assert [answer.status_code for answer in told] == [307, 307, 200, 200]
+    assert [answer.headers.get("location") for answer in told[:2]] == [
+        f"http://{LOOPBACK}:7/",
+        f"http://{LOOPBACK}:7/slots?a=%2F",
+    ]
+    assert "control address" in told[0].text
 
 
 @pytest.mark.parametrize("code", BY_BROWSERS)

@@ -39,6 +39,5 @@ def sample(
     counts = {"steps": steps, "decode_tokens": 3 * steps, "prefill_tokens": 0, "queued": 0, "cancels": {"operator": 1}}
     times = {"last_step_seconds": 0.012, "step_target_seconds": 0.05, "cache": {"ram": RAM, "disk": None}}
     drafts = {"acceptance_rate": 0.755, "proposer": "mtp"}
-    return Sample(
-        at, 1000.0 + at, MODEL, slots, requests, [RECEIPT], counts | times | {"arena": ARENA} | manager, drafts
-    )
+    engine = {"manager": counts | times | {"arena": ARENA} | manager, "speculation": drafts, "detachable": None}
+    return Sample(at, 1000.0 + at, MODEL, slots, requests, [RECEIPT], {"": engine})

@@ -80,9 +80,28 @@ def test_the_arena_and_requests_without_a_reader_are_figures() -> None:
     overview = Overview()
     moved = sample(1.0, [slot(0)], [], arena=ARENA | {"moves": 4, "bytes": 0})
     runs = {"running": 3, "detached": 2, "kept": 5, "kept_bytes": 2**20}
-    overview.take(replace(moved, detachable=runs))
+    overview.take(replace(moved, engines={"": moved.engines[""] | {"detachable": runs}}))
     lines = drawn(overview)
     assert lines[2].startswith("KV: 0 of 1600 tokens in slots, 900 free, 4 moves;")
     assert lines[4] == "may outlive their clients: 3, 2 of them with nobody reading; 5 answers kept (1 MiB)"
-    overview.take(replace(moved, detachable=dict.fromkeys(runs, 0)))
+    overview.take(replace(moved, engines={"": moved.engines[""] | {"detachable": dict.fromkeys(runs, 0)}}))
     assert not [line for line in drawn(overview) if "outlive" in line]
+
+
+def test_of_a_cluster_each_worker_has_its_figures_and_its_slots_say_whose_they_are() -> None:
+    overview, names = Overview(), ("ab12" + "0" * 12, "cd34" + "0" * 12)
+    for at in (1.0, 2.0):
+        slots = [slot(0, "decode", "a", 300) | {"worker": names[0]}, slot(0, "idle", None, 40) | {"worker": names[1]}]
+        requests = [request("b", "queued") | {"worker": names[0]}, request("c", "queued") | {"worker": names[1]}]
+        one = sample(at, slots, requests)
+        speeds = {
+            name: sample(at, [], [], int(at) * steps).engines[""] for name, steps in zip(names, (20, 7), strict=True)
+        }
+        overview.take(replace(one, engines=speeds))
+    lines = drawn(overview)
+    assert [lines[1], lines[5]] == [f"worker {name}" for name in names]
+    assert [" 20 steps/s" in lines[2], " 7 steps/s" in lines[6]] == [True, True]
+    assert [lines[3].split()[1], lines[7].split()[1]] == ["300", "40"]
+    assert [line.split()[:-5] for line in lines if ":0 " in line] == [[">", "ab12:0", "decode"], ["cd34:0", "idle"]]
+    assert [line for line in lines if "every slot is taken" in line and " b " in line]
+    assert [line for line in lines if "with the next turn" in line and " c " in line]

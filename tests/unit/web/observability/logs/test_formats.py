@@ -99,6 +99,12 @@ def test_a_line_of_text_names_its_request_once() -> None:
     assert said == ["failed [cmpl-1]", "cmpl-1: failed", "cut [cmpl-2]", "of nobody's"]
 
 
+def test_a_line_of_a_cluster_says_whose_it_is() -> None:
+    with formatted(text_formatter(on_terminal=True, colours=False)) as (logger, written):
+        logger.warning("said", extra={"part": "worker 1"})
+    assert written.getvalue().split()[1:] == ["WARNING", "worker", "1", "test", "said"]
+
+
 # --- JSON -------------------------------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,7 @@ class Broken:
     def __del__(self):
         raise ValueError("ignored")
 
-handler = log_to_stderr("info", "json", {})
+handler = log_to_stderr("info", "json", {}, "worker 1")
 logging.getLogger("cede.web").info("begins")
 handler.say("said")
 Broken()
@@ -61,7 +61,8 @@ def test_what_python_itself_says_of_exceptions_is_in_the_log_and_none_of_it_is_l
     done = subprocess.run([sys.executable, "-c", CRASHING], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stdout == "said\n"
-    begins, ignored, thread, crash = map(json.loads, done.stderr.splitlines())
+    begins, ignored, thread, crash = lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert {line["part"] for line in lines} == {"worker 1"}
     assert begins["message"] == "begins"
     assert ignored["exception"].endswith("ValueError: ignored")
     assert thread["message"] == "an exception ends a thread: one"
