@@ -9,13 +9,12 @@ import { inWords } from "../../shared/reached.js";
 import { readEvents } from "../../shared/sse.js";
 import { ask, comeBack, end } from "./asking.js";
 import { makeConversation, openCalls, pathOf, withChanged, withChosen, withOthers, withTurn, withoutLive } from "./conversation.js";
+import { Keeper } from "./keeper.js";
 import { findReceipts } from "./receipt.js";
 import { requestBody } from "./request.js";
 import { DEFAULTS } from "./settings.js";
 import { streamEvents } from "./stream.js";
 import { awaiting, isLive, makeTurn, reduceTurn } from "./turn.js";
-
-const SAVE_EVERY_MS = 1000; // of an answer that is still being written
 
 /**
  * @typedef {object} Surroundings
@@ -28,26 +27,22 @@ const SAVE_EVERY_MS = 1000; // of an answer that is still being written
 
 export class ChatSession {
   #api;
-  #storage;
+  #keeper;
   #now;
   #newId;
-  #pause;
   /** @type {Map<string, Conversation>} */
   #conversations = new Map();
   /** @type {Map<string, AbortController>} by conversation */
   #requests = new Map();
-  #unsaved = new Set();
-  #removing = new Set();
   #listeners = new Set();
   #draft;
 
   /** @param {Surroundings} surroundings */
   constructor({ api, storage, now, newId, pause }) {
     this.#api = api;
-    this.#storage = storage;
     this.#now = now;
     this.#newId = newId;
-    this.#pause = pause;
+    this.#keeper = new Keeper({ storage, pause }, (id) => this.#conversations.get(id), (fault) => this.#complain(fault));
     this.#draft = makeConversation(newId(), now(), DEFAULTS);
     /** @type {object[]} as /v1/models has them */
     this.models = [];
@@ -116,11 +111,8 @@ export class ChatSession {
 
   /** @param {string} id  whose answer is stopped, if one is being written; it is shown until it is no longer kept */
   async remove(id) {
-    this.#removing.add(id);
     this.#requests.get(id)?.abort();
-    await this.#keep(() => this.#storage.remove(id));
-    this.#removing.delete(id);
-    this.#conversations.delete(id);
+    await this.#keeper.remove(id, () => this.#conversations.delete(id));
     if (id === this.currentId) this.startNew();
     this.#listChanged();
   }
@@ -171,9 +163,8 @@ export class ChatSession {
 
   /** Let the model go on with the last answer. */
   async continueAnswer() {
-    const conversation = this.current;
-    const path = pathOf(conversation);
-    await this.#generate(conversation.id, awaiting(path.at(-1), this.#now()), requestBody(conversation, path, true));
+    const path = pathOf(this.current);
+    await this.#generate(this.currentId, awaiting(path.at(-1), this.#now()), requestBody(this.current, path, true));
   }
 
   /** Answer the calls that have no result yet. @param {string[]} results  in their order */
@@ -222,20 +213,20 @@ export class ChatSession {
     await this.#write(conversationId, turn.id, async (signal) => {
       const response = await ask(this.#api, body, signal);
       this.#apply(conversationId, turn.id, { type: "opened", requestId: response.headers.get("x-request-id") });
-      this.#save(conversationId); // from now on a reload knows where to come back to
+      this.#keeper.save(conversationId); // from now on a reload knows where to come back to
       return response;
     });
   }
 
   /** Take in what a response says of a turn, until that has ended. */
-  async #write(conversationId, turnId, open) {
+  async #write(conversationId, turnId, open, now = this.#now) {
     const controller = new AbortController();
     const { signal } = controller;
     this.#requests.set(conversationId, controller);
     const apply = (event) => this.#apply(conversationId, turnId, event);
     try {
       const response = await open(signal);
-      for await (const event of streamEvents(readEvents(response), this.#now)) apply(event);
+      for await (const event of streamEvents(readEvents(response), now)) apply(event);
     } catch (error) {
       const live = this.#conversations.get(conversationId)?.turns[turnId];
       if (signal.aborted) end(this.#api, live?.requestId);
@@ -243,7 +234,7 @@ export class ChatSession {
       if (live && isLive(live)) apply(isOver ? { type: "stopped" } : { type: "failed", message: inWords(error) });
     } finally {
       this.#requests.delete(conversationId);
-      this.#save(conversationId);
+      this.#keeper.save(conversationId);
       this.#publish();
     }
     await this.#account(conversationId, turnId);
@@ -253,7 +244,7 @@ export class ChatSession {
     const conversation = this.#conversations.get(conversationId);
     if (!conversation) return; // it was removed, and with it the request
     this.#conversations.set(conversationId, withChanged(conversation, reduceTurn(conversation.turns[turnId], event)));
-    this.#saveSoon(conversationId);
+    this.#keeper.saveSoon(conversationId);
     this.#publish();
   }
 
@@ -267,7 +258,7 @@ export class ChatSession {
   }
 
   async #loadKept(wanted) {
-    const kept = (await this.#keep(() => this.#storage.all())) ?? [];
+    const kept = await this.#keeper.all();
     const left = [];
     for (const conversation of kept) {
       const last = Object.values(conversation.turns).findLast((turn) => isLive(turn) && turn.requestId !== null);
@@ -276,14 +267,16 @@ export class ChatSession {
     }
     this.loaded = true;
     if (this.has(wanted) && !this.has(this.currentId)) this.currentId = wanted;
-    const written = left.map(([id, turn]) => this.#write(id, turn.id, (signal) => comeBack(this.#api, turn, signal)));
+    const unknown = () => null; // when what was held for us was written
+    const open = (turn) => (signal) => comeBack(this.#api, turn, signal);
+    const written = left.map(([id, turn]) => this.#write(id, turn.id, open(turn), unknown));
     this.#listChanged();
     await Promise.all(written);
   }
 
   /** Take over what another tab has kept. */
   async #refresh(id) {
-    const kept = await this.#keep(() => this.#storage.get(id));
+    const kept = await this.#keeper.get(id);
     const mine = this.#conversations.get(id);
     const writing = this.#requests.has(id);
     if (kept) this.#conversations.set(id, mine ? withOthers(kept, mine, writing) : kept);
@@ -307,31 +300,9 @@ export class ChatSession {
     if (conversation.id === this.#draft.id) this.#draft = conversation;
     if (this.#conversations.has(conversation.id) || Object.keys(conversation.turns).length) {
       this.#conversations.set(conversation.id, conversation);
-      this.#save(conversation.id);
+      this.#keeper.save(conversation.id);
     }
     this.#publish();
-  }
-
-  #saveSoon(id) {
-    if (this.#unsaved.has(id)) return;
-    this.#unsaved.add(id);
-    this.#pause(SAVE_EVERY_MS).then(() => this.#unsaved.has(id) && this.#save(id));
-  }
-
-  #save(id) {
-    this.#unsaved.delete(id);
-    const conversation = this.#conversations.get(id);
-    if (conversation && !this.#removing.has(id)) this.#keep(() => this.#storage.put(conversation));
-  }
-
-  /** What the storage answers; where it fails, the page goes on and says so. */
-  async #keep(action) {
-    try {
-      return await action();
-    } catch (error) {
-      this.#complain(`This browser does not keep conversations: ${error.message}`);
-      return undefined;
-    }
   }
 
   #complain(fault) {

@@ -5,7 +5,7 @@
 /**
  * The events that one chunk stands for.
  * @param {any} chunk  an object of the stream
- * @param {number} at  when it came
+ * @param {number | null} at  when it came, where that is known
  * @param {string | null} id  of the server's event
  * @returns {Generator<TurnEvent>}
  */
@@ -29,7 +29,7 @@ export function* chunkEvents(chunk, at, id) {
 /**
  * The events of a whole stream.
  * @param {AsyncIterable<{data: string, id: string | null}>} sent  the server's; read to the end, for to leave is to hang up
- * @param {() => number} now
+ * @param {() => number | null} now
  * @returns {AsyncGenerator<TurnEvent>} the last one is `ended` or `failed`
  */
 export async function* streamEvents(sent, now) {

@@ -47,7 +47,7 @@
 
 /**
  * @typedef {{type: "opened", requestId: string | null}
- *   | {type: "delta", at: number, id: string | null, content: string, reasoning: string, toolCalls: object[]}
+ *   | {type: "delta", at: number | null, id: string | null, content: string, reasoning: string, toolCalls: object[]}
  *   | {type: "usage", usage: object}
  *   | {type: "finished", reason: string, cancelled: string | null}
  *   | {type: "ended"} | {type: "stopped"} | {type: "failed", message: string}
