@@ -9,6 +9,7 @@ from web.commands.options.flags import SectionedCommand
 _DEVICE = "all layers are on the device that --device chooses, or on the several of --tensor-parallel"
 _CHUNKS = "prompts are read in chunks, which --chunk-tokens sizes"
 _HUB = "give the hub id to --model, a GGUF file's quantisation or name after it: org/name:Q4_K_M"
+_ANSWER = "it is --max-tokens-default here, and a request says 'max_tokens'"
 _MEMORY = "memory is reserved by --slots and --context"
 FOREIGN = {
     "-ngl": _DEVICE,
@@ -26,9 +27,9 @@ FOREIGN = {
     "-hff": _HUB,
     "--hf-file": _HUB,
     "--speculative-config": "it is --speculate and --draft-model here",
-    "-n": "a request says 'max_tokens'",
-    "--n-predict": "a request says 'max_tokens'",
-    "--predict": "a request says 'max_tokens'",
+    "-n": _ANSWER,
+    "--n-predict": _ANSWER,
+    "--predict": _ANSWER,
     "--quantization": "--quantize int8 or int4 quantises full weights while they are loaded",
     "--served-model-name": "requests may use any name; /v1/models shows the folder's",
     "-a": "requests may use any name; /v1/models shows the folder's",
