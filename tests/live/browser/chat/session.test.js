@@ -51,7 +51,7 @@ test("a server that holds no more answers for those who come back is asked for o
   const { session, api } = openSession({ answers: [new Refused(503, { message: "Full.", code: "background_full" }), HELLO] });
   await session.send("Hi");
   assert.equal(shown(session).at(-1)[1], "Hello");
-  assert.deepEqual(api.bodies.map(({ cede }) => cede?.grace_s), [15, undefined]);
+  assert.deepEqual(api.bodies.map(({ cede }) => cede?.grace_s), [5, undefined]);
 });
 
 test("a refusal, an error in the stream and a stream that breaks off fail the answer, not the page", async () => {

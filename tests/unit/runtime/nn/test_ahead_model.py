@@ -234,3 +234,15 @@ async def test_a_row_that_is_not_finite_drops_the_next_step(models: Models) -> N
     result = await burst(model, segments())
     assert [(one.computed, one.finite) for one in result.segments] == [(True, True), (False, False), (True, True)]
     assert model.noted == ["begin", "begin next", "drop next"]
+
+
+@pytest.mark.parametrize("changed", [{}, {"token_ids": [199]}, {"start": 5}, {"slot": 3}], ids=str)
+def test_what_was_begun_is_gone_on_with_where_it_is_that_alone(models: Models, changed: dict[str, Any]) -> None:
+    model = models.ahead
+    batch = model.begin(placed(model, segments()))
+    for index in range(model.num_layers):
+        model.run_layer(batch, index)
+    model.begin_next(batch)
+    drawn = [output.tokens[0].token_id for output in model.finish(batch)]
+    first, *others = [one.followed_by(token) for one, token in zip(batch.segments, drawn, strict=True)]
+    assert (model.begin([replace(first, **changed), *others]).layers_ahead > 0) == (not changed)

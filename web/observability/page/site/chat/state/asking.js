@@ -7,7 +7,7 @@
 const COMPLETIONS = "v1/chat/completions";
 
 // What a reload takes; a tab that is closed for good has its answer cancelled so much later.
-const COME_BACK = { grace_s: 15, keep_s: 60 };
+const COME_BACK = { grace_s: 5, keep_s: 60 };
 
 const pathOf = (requestId) => `v1/requests/${encodeURIComponent(requestId)}`;
 
