@@ -190,7 +190,7 @@ def test_an_answer_goes_on_while_the_live_view_is_shown(chromium: Chromium, four
         with four_slots.held():  # or it may end before the chat is shown again
             page.get_by_role("link", name="Live").click()
             page.get_by_role("heading", name="Cancels").wait_for()
-            page.get_by_role("link", name="Chat").click()
+            page.get_by_role("link", name="Chat", exact=True).click()
             expect(chat.answer).to_have_attribute("aria-busy", "true")
             shown = chat.text()
         expect(chat.answer.locator(".answer").last).not_to_have_text(shown)
