@@ -174,6 +174,11 @@ class OfAnother:
         """Format of the whole."""
         return self.whole.form
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the whole."""
+        return self.whole.num_bytes
+
 
 @dataclass(frozen=True, slots=True)
 class SelectedRows(OfAnother):

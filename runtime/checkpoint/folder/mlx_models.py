@@ -89,11 +89,6 @@ class Turned(OfAnother, WithoutCodes):
         channels, width, one = self.whole.shape
         return (channels, one, width)
 
-    @property
-    def num_bytes(self) -> int:
-        """Size in the file."""
-        return self.whole.num_bytes
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read all, and take rows."""
         read = self.whole.expand()
@@ -170,11 +165,6 @@ class LessOne(OfAnother, WithoutCodes):
         """Shape of the whole."""
         return self.whole.shape
 
-    @property
-    def num_bytes(self) -> int:
-        """Size in the file."""
-        return self.whole.num_bytes
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read, and take 1 off."""
         return self.whole.expand(rows).float() - 1
@@ -201,11 +191,6 @@ class Divided(OfAnother):
     def form(self) -> str:
         """Format of the whole, but for plain numbers, whose quotients need 32 bits."""
         return "F32" if self.whole.form in PLAIN_FORMS else self.whole.form
-
-    @property
-    def num_bytes(self) -> int:
-        """Size in the file."""
-        return self.whole.num_bytes
 
     @property
     def code_format(self) -> CodeFormat | None:

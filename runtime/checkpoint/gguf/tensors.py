@@ -156,11 +156,6 @@ class ChangedTensor(OfAnother, WithoutCodes):
     shape: tuple[int, ...]
     change: Callable[[torch.Tensor], torch.Tensor]
 
-    @property
-    def num_bytes(self) -> int:
-        """Size in the file."""
-        return self.whole.num_bytes
-
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read all, change it, and take rows."""
         return self.change(self.whole.expand().float()).reshape(self.shape)[rows]

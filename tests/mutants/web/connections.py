@@ -18,8 +18,8 @@ MUTANTS = (
     Mutant(
         "who waits for others' turns is idle",
         f"{TRANSPORT}/loop_share.py",
-        "            with self._idle_timer.paused():\n                await",
-        "            if True:\n                await",
+        "        with self._idle_timer.paused():\n            await",
+        "        if True:\n            await",
         (f"{UNIT}/test_serve_hang_ups.py",),
     ),
     Mutant(

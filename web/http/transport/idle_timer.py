@@ -17,12 +17,15 @@ class IdleTimer:
 
     Args:
         seconds: that a connection may be idle.
+
+    Attributes:
+        is_paused: whether no time counts now.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._left = math.inf  # seconds, when this was last set or paused
-        self._is_paused = False
+        self.is_paused = False
         self._scope = trio.CancelScope()
 
     def begin(self) -> None:
@@ -37,16 +40,16 @@ class IdleTimer:
     def paused(self) -> Iterator[None]:
         """Count no time in a `with` block: meanwhile the client waits, for others."""
         self._left = self._scope.deadline - trio.current_time()
-        self._is_paused, self._scope.deadline = True, math.inf
+        self.is_paused, self._scope.deadline = True, math.inf
         try:
             yield
         finally:
-            self._is_paused = False
+            self.is_paused = False
             self._set(self._left)
 
     def _set(self, left: float) -> None:
         self._left = left
-        if not self._is_paused:
+        if not self.is_paused:
             self._scope.deadline = trio.current_time() + left
 
     async def expired(self, end: Callable[[], Awaitable[object]]) -> None:

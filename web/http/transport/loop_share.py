@@ -89,23 +89,22 @@ class Turns:
 
     Attributes:
         taken: how many it has had.
-        is_awaited: whether it waits for one, which its client can do nothing about.
     """
 
     def __init__(self, share: LoopShare, idle_timer: IdleTimer) -> None:
         self._share = share
         self._idle_timer = idle_timer
         self.taken = 0
-        self.is_awaited = False
+
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether it waits for one, which its client can do nothing about."""
+        return self._idle_timer.is_paused
 
     async def next(self) -> None:
         """Wait for a turn; see `LoopShare.turn`."""
-        self.is_awaited = True
-        try:
-            with self._idle_timer.paused():
-                await self._share.turn()
-        finally:
-            self.is_awaited = False
+        with self._idle_timer.paused():
+            await self._share.turn()
         self.taken += 1
 
 
