@@ -174,11 +174,16 @@ class StepPlanner:
         ]
 
     def _to_block(self, record: HoldRecord, work: Submit, share: int) -> int:
-        """Return so many rows of a prompt, or a few less, that they end with a block: the state there has a name."""
+        """Return so many rows of a prompt, or a few more or less, that they end with a block: the state there has a name.
+
+        More are at most an eighth.  If they were never more, a prompt would take more steps than without states.
+        """
         if work.phase is not State.PREFILL or share == len(work.token_ids):
             return share
-        start = self._start(record, work)
-        aligned = (start + share) // BLOCK_TOKENS * BLOCK_TOKENS - start
+        beyond = (self._start(record, work) + share) % BLOCK_TOKENS
+        if (missing := BLOCK_TOKENS - beyond) <= min(beyond, share // 8):
+            return min(share + missing, len(work.token_ids))
+        aligned = share - beyond
         return aligned if 2 * aligned > share else share
 
     def _planned(self, record: HoldRecord, work: Submit, rows: int) -> Planned:

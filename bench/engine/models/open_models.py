@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 from bench.engine.models.bare_model import BareModel
 from bench.engine.models.shapes import SHAPES, random_model, shape
-from runtime.loading.load import describe_model, load_model
+from runtime.loading.load import as_loaded, describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn.matrices.quantization import Quantization
 from runtime.step.device import select_device, select_dtype
@@ -61,7 +61,7 @@ async def open_model(spec: ModelSpec) -> AsyncIterator[tuple[ThreadExecutor[Tran
         options = LoadOptions(path, *sizes, kept, native=spec.native, deterministic=spec.deterministic)
         served, checkpoint = describe_model(options, spec.model)
         async with open_thread_executor(partial(load_model, options, checkpoint)) as executor:
-            yield executor, served
+            yield executor, as_loaded(served, executor.model)
         return
     config, device = shape(spec.model), select_device(spec.device)
     dtype = select_dtype(spec.dtype, device, "bfloat16")

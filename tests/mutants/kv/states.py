@@ -275,4 +275,11 @@ MUTANTS = (
         "        return share\n",
         IN_TIERS,
     ),
+    Mutant(
+        "a prompt takes more steps than without states",
+        PLANNER,
+        "(missing := BLOCK_TOKENS - beyond) <= min(beyond, share // 8)",
+        "(missing := BLOCK_TOKENS - beyond) <= 0",
+        IN_TIERS,
+    ),
 )

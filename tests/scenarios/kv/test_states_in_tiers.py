@@ -98,6 +98,13 @@ async def test_chunks_end_with_blocks_so_that_all_that_was_read_can_be_kept() ->
 
 
 @simulated()
+async def test_a_chunk_takes_an_eighth_more_to_end_with_a_block_and_not_another_step() -> None:
+    async with recurrent(chunk_tokens=114) as sim:
+        await sim.client(ask("a", LONG[:320], max_tokens=1))
+        assert sorted(sim.manager.table.slot(0).states)[:2] == [128, 256]
+
+
+@simulated()
 async def test_what_a_grant_displaces_is_copied_out_before_it_is_written_to() -> None:
     async with recurrent(ram=100, more=8) as sim:
         await sim.client(ask("a", LONG))
