@@ -174,7 +174,7 @@ class StepPlanner:
         ]
 
     def _to_block(self, record: HoldRecord, work: Submit, share: int) -> int:
-        """Return so many rows of a prompt, or a few more or less, that they end with a block: the state there has a name.
+        """Return so many rows of a prompt, or a few more or less, that they end with a block, where states have names.
 
         More are at most an eighth.  If they were never more, a prompt would take more steps than without states.
         """
