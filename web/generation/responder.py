@@ -98,6 +98,14 @@ class Responder:
             return await self._detachable(asked, request, keep, maker, held)
         return await (self._stream(asked, request, keep) if asked.stream else self._respond(asked, request, keep))
 
+    async def long_response(self, value: object) -> Response:
+        """Return the response that sends a value whole, as `json_encoding.iter_json` takes it.
+
+        Raises:
+            CedeError: more waits to be read than may.
+        """
+        return await paged_json_response(value, response_backlog(self.engine.unread), self.write_bytes)
+
     async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
         """Read the current request's body, and return what `parse` makes of it."""
         async with self.body() as raw:

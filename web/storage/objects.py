@@ -81,6 +81,22 @@ class Kind(enum.StrEnum):
     CONVERSATION = "conversation"
 
 
+NAMES = {
+    Kind.RESPONSE: ("Response", "response_id", "response_not_found"),
+    Kind.CHAT_COMPLETION: ("Chat completion", "completion_id", "completion_not_found"),
+    Kind.CONVERSATION: ("Conversation", "conversation", "conversation_not_found"),
+}
+"""What the error for an object that is not there calls it, the parameter that names it, and the error's code."""
+
+
+class ObjectNotFound(NotFound):
+    """No object of that kind and id is stored for whoever asks."""
+
+    def __init__(self, kind: Kind, id: str) -> None:
+        name, param, code = NAMES[kind]
+        super().__init__(f"{name} with id '{id[:80]}' not found.", param=param, code=code)
+
+
 @dataclass(frozen=True, slots=True)
 class StoredObject:
     """One stored object, without its items.

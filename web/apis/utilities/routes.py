@@ -10,7 +10,6 @@ from web.apis.utilities.answers import AppliedTemplate, Detokenized, Properties,
 from web.apis.utilities.properties import properties
 from web.apis.utilities.schemas import DetokenizeBody, TokenizeBody
 from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response, response_backlog
 from web.generation.openai_format.chat.schema import ChatBody
 from web.generation.openai_format.errors import Error
 from web.openapi.operations import Api, Reply
@@ -43,8 +42,7 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
 
     async def answer(function: Callable[[bytes, ServedModel, int], JsonObject]) -> Response:
         """Answer with what `function` makes of the body, which may be long."""
-        value = await responder.parse_body(function)
-        return await paged_json_response(value, response_backlog(engine.unread), responder.write_bytes)
+        return await responder.long_response(await responder.parse_body(function))
 
     @api.post(
         "/tokenize",
