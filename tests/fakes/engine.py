@@ -42,8 +42,8 @@ from tests.fakes.served_model import CONTEXT as CONTEXT
 from tests.fakes.served_model import TEMPLATE as TEMPLATE
 from tests.fakes.served_model import VOCABULARY as VOCABULARY
 from tests.fakes.served_model import FakeModel
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from web.storage.detached.runs import Maker, Runs
 
     ParseFunction = Callable[[bytes, ServedModel, int], Asked[Any]]
+    """Turns a body into what it asks for, given the model to be served from, and how many generations the server can
+    hold.  Raises RequestError where it is not valid, or asks for more than the server or the model can hold."""
     Keep = Callable[[JsonObject], Awaitable[JsonObject | SelfEncoding]]
     """Is given a whole answer before its client has read the end of it, and returns it as it is sent."""
 

@@ -33,17 +33,7 @@ BodyT = TypeVar("BodyT", bound="PromptBody")
 def parse_messages(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, ignored: IgnoredFields | None = None
 ) -> Asked[MessageOptions]:
-    """Parse the body of `POST /v1/messages`.
-
-    Args:
-        raw: the body.
-        model: to be served from.
-        max_generations: that the server can hold.
-        ignored: tells of fields that mean nothing.
-
-    Raises:
-        RequestError: the body is not valid, or asks for more than the server or the model can hold.
-    """
+    """Parse the body of `POST /v1/messages`; a `responder.ParseFunction`, and `ignored` tells of its other fields."""
     check_generations(1, 1, max_generations)
     body, ids, prompt = _read(MessagesBody, raw, model)
     room = model.context_length - len(ids)
@@ -70,11 +60,6 @@ def parse_messages(
 
 def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> TokenCount:
     """Return how many tokens the prompt of a body has: that of `POST /v1/messages/count_tokens`.
-
-    Args:
-        raw: the body.
-        model: whose tokens are counted.
-        max_generations: not looked at, for nothing is generated.
 
     Raises:
         RequestError: the body is not valid, or its prompt does not fit into the context.

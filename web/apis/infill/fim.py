@@ -34,16 +34,9 @@ if TYPE_CHECKING:
 def parse_fim(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
 ) -> Asked[ResponseOptions]:
-    """Parse the body of `POST /v1/fim/completions`.  Without a suffix the text simply goes on, as in Mistral's API.
+    """Parse the body of `POST /v1/fim/completions`; a `responder.ParseFunction`, with how this server answers.
 
-    Args:
-        raw: the body.
-        model: to be served from.
-        max_generations: that the server can hold.
-        settings: how this server answers.
-
-    Raises:
-        RequestError: the body is not valid, or asks for more than the server or the model can do.
+    Without a suffix the text simply goes on, as in Mistral's API.
     """
     settings = settings or Settings()
     check_json_size(raw, model.context_length)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.chat.chat import ChatPrompt
 from runtime.errors import RequestError
 from web.apis.infill.answers import InfillFormatter, InfillOptions
-from web.apis.infill.samplers import sampling_fields
 from web.apis.infill.schemas import HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL, InfillBody
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
@@ -19,6 +18,8 @@ from web.generation.openai_format.requests import Settings, check_consistency, g
 from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runtime.loading.served import ServedModel
 
 PARAM = "input_suffix"
@@ -28,17 +29,7 @@ PARAM = "input_suffix"
 def parse_infill(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
 ) -> Asked[InfillOptions]:
-    """Parse the body of `POST /infill`.
-
-    Args:
-        raw: the body.
-        model: to be served from.
-        max_generations: that the server can hold.
-        settings: how this server answers.
-
-    Raises:
-        RequestError: the body is not valid, or asks for more than the server or the model can do.
-    """
+    """Parse the body of `POST /infill`; a `responder.ParseFunction`, with how this server answers."""
     settings = settings or Settings()
     check_json_size(raw, model.context_length)
     body = parse_model(InfillBody, raw, UNSUPPORTED_IN_INFILL)
@@ -73,3 +64,34 @@ def parse_infill(
         fields=tuple(body.response_fields or ()),
     )
     return Asked(request, options, bool(body.stream), InfillFormatter)
+
+
+# --- llama-server's `samplers`: which of the filters apply ------------------------------------------------------------
+
+INFILL = "infill"
+"""llama.cpp's sampler for gaps, which leaves few of the likeliest tokens: here the likeliest is drawn."""
+
+NEUTRAL: dict[str, dict[str, float]] = {
+    "temperature": {"temperature": 1.0},
+    "top_k": {"top_k": 0},
+    "top_p": {"top_p": 1.0},
+    "min_p": {"min_p": 0.0},
+    "penalties": {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0},
+}
+"""The fields of each sampler that cede has, with the values that turn it off."""
+
+
+def sampling_fields(samplers: Sequence[str] | None) -> dict[str, Any]:
+    """Return the fields of a body that its list of samplers overrules; their order is cede's own.
+
+    Args:
+        samplers: their names; None for all.  The others of llama-server's are off unless their own fields turn them on,
+            which is refused.
+    """
+    if samplers is None:
+        return {}
+    off: dict[str, Any] = {}
+    for name, fields in NEUTRAL.items():
+        if name not in samplers:
+            off |= fields
+    return off | {"temperature": 0.0} if INFILL in samplers else off

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from web.apis.infill.fim import parse_fim
-from web.apis.infill.objects import InfillAnswer, InfillPiece
+from web.apis.infill.answers import InfillAnswer, InfillPiece
 from web.apis.infill.parse import parse_infill
 from web.apis.infill.schemas import FimBody, InfillBody
 from web.generation.control.fields import CONTROL_HEADERS

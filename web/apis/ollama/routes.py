@@ -23,10 +23,8 @@ from web.apis.ollama.answers.models import (
     line,
 )
 from web.apis.ollama.asked import LoadRequest
-from web.apis.ollama.chat import parse_chat
-from web.apis.ollama.embed import parse_embed, parse_old_embed
-from web.apis.ollama.generate import parse_generate
 from web.apis.ollama.listing import check_name, processes, show, tags
+from web.apis.ollama.parse import parse_chat, parse_embed, parse_generate, parse_old_embed
 from web.apis.ollama.schemas import ChatBody, EmbedBody, GenerateBody, ModelBody, OldEmbedBody
 from web.bodies.json_response import json_response
 from web.bodies.strict_model import parse_model

@@ -6,14 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.answers import Completion, CompletionChunk
-from web.apis.openai.completions.parse import parse_completion
-from web.apis.openai.completions.schema import CompletionBody
-from web.apis.openai.embeddings.answers import Embeddings
-from web.apis.openai.embeddings.parse import parse_embeddings
-from web.apis.openai.embeddings.schema import EmbeddingBody
-from web.apis.openai.stored.handlers import CHATS, add_stored_routes, keeper
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import Completion, CompletionBody, CompletionChunk, parse_completion
+from web.apis.openai.embeddings import EmbeddingBody, Embeddings, parse_embeddings
+from web.apis.openai.stored import CHATS, add_stored_routes, keeper
 from web.generation.control.fields import CONTROL_HEADERS
 from web.generation.embeddings.batch import Embedder
 from web.generation.openai_format.chat.answers import ChatCompletion, ChatCompletionChunk

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.apis.utilities import tokens
-from web.apis.utilities.answers import AppliedTemplate, Detokenized, Properties, Tokens, Version
-from web.apis.utilities.properties import properties
-from web.apis.utilities.schemas import DetokenizeBody, TokenizeBody
+from web.apis.utilities.answers import AppliedTemplate, Detokenized, Properties, Tokens, Version, properties
+from web.apis.utilities.tokens import DetokenizeBody, TokenizeBody
 from web.bodies.json_response import json_response
 from web.generation.openai_format.chat.schema import ChatBody
 from web.generation.openai_format.errors import Error
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from web.bodies.json_types import JsonObject
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
-
 
 RERANKERS = ("/rerank", "/v1/rerank", "/v1/reranking")
 """Under which paths servers rerank, which this one does not."""

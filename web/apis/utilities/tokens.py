@@ -1,25 +1,56 @@
-"""Texts and conversations as tokens, and back.
+"""Texts and conversations as tokens, and back; null stands for "not given" in the bodies.
 
 Everything in here is synchronous and has no side effect, so a worker thread can do all of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import ConfigDict, Field
 
 from runtime.errors import RequestError
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
-from web.apis.utilities.schemas import UNSUPPORTED, DetokenizeBody, TokenizeBody
+from web.bodies.fields import Name, Text, TokenIds
 from web.bodies.json_size import check_json_size
-from web.bodies.strict_model import parse_model
+from web.bodies.strict_model import StrictModel, parse_model, show_unsupported
 from web.generation.openai_format.chat.messages import conversation_of
-from web.generation.openai_format.chat.schema import ChatBody
+from web.generation.openai_format.chat.schema import ChatBody, Message
 from web.generation.openai_format.schemas import UNSUPPORTED as UNSUPPORTED_IN_CHATS
 from web.generation.prompts import conversation_prompt, render
+from web.process.limits import MAX_MESSAGES
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.apis.utilities.answers import AppliedTemplate, Detokenized, Piece, Tokens
+
+
+class TokenizeBody(StrictModel):
+    """The body of `POST /tokenize`: llama-server's `content`, or vLLM's `prompt` or `messages`.
+
+    With messages the body may hold whatever that of a chat may.
+    """
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
+
+    model: Name | None = None
+    content: Text | None = None
+    add_special: bool | None = None
+    with_pieces: bool | None = None
+    prompt: Text | None = None
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class DetokenizeBody(StrictModel):
+    """The body of `POST /detokenize`."""
+
+    model: Name | None = None
+    tokens: TokenIds
+
+
+UNSUPPORTED: dict[str, tuple[object, ...]] = {"parse_special": (True,)}
 
 LEAST_BOUND = 2**17
 """Tokens that a text may have in any case: each takes half a kilobyte of memory for a moment."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from runtime.errors import RequestError
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.completions import parse_completion
 from web.bodies.fields import NO_LIMIT
 from web.cluster.translation.annotations import control_of
 from web.cluster.translation.output_mark import is_marked, without_mark

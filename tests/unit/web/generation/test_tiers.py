@@ -10,10 +10,10 @@ import pytest
 from runtime.errors import RequestError
 from tests.fakes.engine import model
 from web.apis.anthropic.parse import parse_messages
-from web.apis.ollama.chat import parse_chat as parse_ollama_chat
-from web.apis.ollama.generate import parse_generate
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.ollama.parse import parse_chat as parse_ollama_chat
+from web.apis.ollama.parse import parse_generate
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import parse_completion
 from web.generation.tiers import priority_of, tier_of
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Token
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
-from web.apis.ollama.answers.models import NOTHING, ContextIds, call_object, line, logprobs_of
-from web.apis.ollama.errors import error_object
+from web.apis.ollama.answers.models import NOTHING, ContextIds, call_object, error_object, line, logprobs_of
 from web.bodies.json_encoding import RawJson
 from web.generation.answer import THOUGHT, Formatter, Gathered
 from web.generation.answer_parts import AnswerParts

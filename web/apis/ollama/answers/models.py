@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Finished, Token
     from runtime.chat.parts import CallStart, OutputParser
     from runtime.text.tokenizer import Tokenizer
+    from web.bodies.errors.problem import Problem
     from web.bodies.json_types import JsonObject
 
     AnswerShape = Callable[["Beginning", Long[str], "Beside", "ProgressWithIds"], "Answer"]
@@ -325,3 +326,20 @@ def call_object(request_id: str, start: CallStart, arguments: Long[dict[str, obj
 def line(value: JsonObject) -> bytes:
     """Encode an object as one line of a stream."""
     return b"".join(iter_json(value)) + b"\n"
+
+
+def error_object(problem: Problem) -> Error:
+    """Return the object that Ollama's clients turn into an exception."""
+    return {"error": problem.message}
+
+
+class OllamaErrors:
+    """Ollama's error objects; an `ErrorShape`."""
+
+    def status(self, problem: Problem) -> int:
+        """Return the problem's own status."""
+        return problem.status
+
+    def body(self, problem: Problem, request_id: str | None) -> Error:
+        """Return the error object, which has no place for the request's id."""
+        return error_object(problem)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from openai.types.chat import ChatCompletionStoreMessage
 
 from tests.fakes.engine import FakeEngine, say
-from tests.unit.web.apis.openai.stored.kept import Json, answer, get, serving
+from tests.unit.web.apis.openai.kept import Json, answer, get, serving
 from tests.unit.web.apps import CHAT, error_in
 from tests.unit.web.openapi.documents import check, document_of, schema_of
 

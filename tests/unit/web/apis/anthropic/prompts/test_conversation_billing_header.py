@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.web.apis.anthropic.bodies import asked, text
-from web.apis.anthropic.prompts.billing_header import without_billing_header
+from web.apis.anthropic.prompts.conversation import without_billing_header
 
 FIRST = "x-anthropic-billing-header: cc_version=2.1.37.fbe; cc_entrypoint=cli; cch=8bd3d;"
 SECOND = "x-anthropic-billing-header: cc_version=2.1.37.fbe; cc_entrypoint=cli; cch=0aa11;"

@@ -12,7 +12,7 @@ import pytest
 
 from runtime.errors import RequestError
 from tests.fakes.engine import BOS, CONTEXT, VOCABULARY, model
-from web.apis.openai.embeddings.parse import parse_embeddings
+from web.apis.openai.embeddings import parse_embeddings
 from web.bodies.json_encoding import iter_json
 from web.process.limits import MAX_INPUTS
 

@@ -15,7 +15,7 @@ from actors.core.receipts import CancelReason
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, events_of, finished, posting, say, token
-from tests.unit.web.apis.openai.stored.kept import KEPT, KEYS, Json, answer, get, serving, stored_ids
+from tests.unit.web.apis.openai.kept import KEPT, KEYS, Json, answer, get, serving, stored_ids
 from tests.unit.web.apps import CHAT, HI, error_in, make
 from tests.unit.web.openapi.documents import check, document_of, schema_of
 from web.apis.responses.stored.state import open_state

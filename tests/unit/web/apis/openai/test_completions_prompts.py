@@ -9,7 +9,7 @@ import pytest
 from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import BOS, completion, model
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.completions import parse_completion
 
 
 def tokens(text: str) -> tuple[int, ...]:

@@ -1,20 +1,25 @@
-"""Turns the bytes of a chat's body into an `Asked`."""
+"""Chat completions: a body as an `Asked`, and what is stored beside its answer.
+
+Bodies and answers are in `web.generation.openai_format.chat`, which other APIs have as well.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
 
 from runtime.errors import RequestError
-from web.apis.openai.chat.record import record_of
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked
 from web.generation.grammars import grammar_of
-from web.generation.openai_format.chat.answers import ChatFormatter
+from web.generation.openai_format.answers.options import ChatRecord
+from web.generation.openai_format.chat.answers import CalledFunction, ChatFormatter, ToolCall
 from web.generation.openai_format.chat.messages import conversation_of, text_of
-from web.generation.openai_format.chat.schema import ChatBody
+from web.generation.openai_format.chat.schema import ChatBody, RefusalPart, TextPart
 from web.generation.openai_format.chat.tools import LEGACY_PARAMS, is_legacy
 from web.generation.openai_format.requests import (
     Settings,
@@ -33,22 +38,13 @@ if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.openai_format.answers.options import ResponseOptions
+    from web.generation.openai_format.chat.schema import Message
 
 
 def parse_chat(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
 ) -> Asked[ResponseOptions]:
-    """Parse the body of `POST /v1/chat/completions`.
-
-    Args:
-        raw: the body.
-        model: to be served from.
-        max_generations: choices that the server can hold.
-        settings: how this server answers.
-
-    Raises:
-        RequestError: the body is not valid, or asks for more than the server or the model can hold.
-    """
+    """Parse the body of `POST /v1/chat/completions`; a `responder.ParseFunction`, with how this server answers."""
     settings = settings or Settings()
     check_json_size(raw, model.context_length)
     body = parse_model(ChatBody, raw, UNSUPPORTED)
@@ -100,3 +96,61 @@ def _chat_logprobs(body: ChatBody) -> int | None:
     if body.top_logprobs and not body.logprobs:
         raise RequestError("'top_logprobs' needs 'logprobs' to be true.", param="top_logprobs")
     return (body.top_logprobs or 0) if body.logprobs else None
+
+
+CARRIED = ("name", "tool_call_id", "tool_calls", "function_call", "reasoning_content", "reasoning")
+"""Fields of a message that are shown as they were given, where they were."""
+
+
+class ContentPart(TypedDict):
+    """A text in a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
+class StoredMessage(TypedDict):
+    """A message of the request."""
+
+    id: str
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | None
+    content_parts: list[ContentPart] | None
+    refusal: str | None
+    name: NotRequired[str]
+    tool_call_id: NotRequired[str]
+    tool_calls: NotRequired[list[ToolCall]]
+    function_call: NotRequired[CalledFunction]
+    reasoning_content: NotRequired[str]
+    reasoning: NotRequired[str]
+
+
+def record_of(body: ChatBody, id: str) -> ChatRecord:
+    """Return what is to be stored of a body beside its answer.
+
+    Args:
+        body: of the request.
+        id: of the answer; those of the messages begin with it, as at OpenAI.
+    """
+    messages = [_stored(message, f"{id}-{number}") for number, message in enumerate(body.messages)]
+    return ChatRecord(messages, body.metadata or {})
+
+
+def _stored(message: Message, id: str) -> StoredMessage:
+    content, refusals = message.content, [message.refusal or ""]
+    parts: list[ContentPart] | None = None
+    if isinstance(content, list):
+        parts = [{"type": "text", "text": part.text} for part in content if isinstance(part, TextPart)]
+        refusals += [part.refusal for part in content if isinstance(part, RefusalPart)]
+        content = "\n".join(part["text"] for part in parts)
+    refusal = "\n".join(filter(None, refusals)) or None
+    stored: StoredMessage = {
+        "id": id,
+        "role": message.role,
+        "content": content,
+        "content_parts": parts,
+        "refusal": refusal,
+    }
+    given: Any = message.model_dump(mode="json", include={*CARRIED}, exclude_none=True)
+    stored |= given
+    return stored

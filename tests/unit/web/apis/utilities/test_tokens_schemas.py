@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.web.bounds import unbounded
-from web.apis.utilities.schemas import DetokenizeBody, TokenizeBody
+from web.apis.utilities.tokens import DetokenizeBody, TokenizeBody
 
 
 @pytest.mark.parametrize("body", [TokenizeBody, DetokenizeBody])

@@ -11,8 +11,8 @@ from runtime.errors import RequestError
 from tests.fakes.engine import CONTEXT, VOCABULARY, chat, completion, model
 from tests.rows import every_row
 from tests.unit.web.generation.openai_format.wrong_values import BOTH
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import parse_completion
 
 
 def function(name: str, **fields: Any) -> dict[str, Any]:  # noqa: ANN401

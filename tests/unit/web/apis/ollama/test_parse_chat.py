@@ -10,7 +10,7 @@ from runtime.errors import RequestError
 from tests.fakes.engine import model
 from tests.unit.web.apis.ollama.apps import chat, prompt_text
 from web.apis.ollama.asked import LoadRequest
-from web.apis.ollama.chat import parse_chat
+from web.apis.ollama.parse import parse_chat
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 
 

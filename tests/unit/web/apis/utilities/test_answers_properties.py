@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fakes.engine import TEMPLATE, model
-from web.apis.utilities.properties import properties
+from web.apis.utilities.answers import properties
 
 
 def test_what_is_known_of_the_server() -> None:

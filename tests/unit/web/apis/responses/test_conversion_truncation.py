@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from runtime.chat.conversation import Conversation, Turn
 from runtime.errors import RequestError
 from tests.fakes.engine import model
-from web.apis.responses.input.truncation import fitting_prompt
+from web.apis.responses.conversion import fitting_prompt
 from web.generation.prompts import conversation_prompt
 
 ROLES = st.sampled_from(["user", "assistant", "system", "tool"])

@@ -12,7 +12,7 @@ from tests.fakes.byte_tokenizer import BOS, ByteTokenizer, InfillTokenizer
 from tests.fakes.engine import model
 from tests.unit.web.apis.ollama.apps import generate, prompt_text
 from web.apis.ollama.asked import LoadRequest
-from web.apis.ollama.generate import parse_generate
+from web.apis.ollama.parse import parse_generate
 from web.generation.grammars import ANY_OBJECT, schema_grammar
 
 RENDERED = "<user>hi</user><assistant>"

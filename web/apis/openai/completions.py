@@ -1,4 +1,4 @@
-"""The answers of `POST /v1/completions`, as they are described and as they are written."""
+"""Completions, text that goes on where the prompt ends: the body, what it asks for, and the answers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,115 @@ from typing import TYPE_CHECKING, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from runtime.chat.chat import ChatPrompt
 from runtime.chat.parts import TextPart
+from runtime.errors import RequestError
+from web.bodies.fields import Prompt, Text, TopLogprobs
+from web.bodies.json_size import check_json_size
 from web.bodies.json_types import Long
+from web.bodies.prompt_tokens import check_generations, check_token_ids, encode_prompt, kept_tokens, split_prompts
+from web.bodies.strict_model import parse_model, unknown_fields
+from web.generation.asked import Asked
 from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.grammars import grammar_of
+from web.generation.infill import Infill, infill_prompt, refuse_truncation
 from web.generation.openai_format.answers.formatter import AnyAnswer, AnyChunk, AnyPiece, CompletionFormatter
 from web.generation.openai_format.answers.prompt_scores import PromptLogprob
+from web.generation.openai_format.requests import (
+    Settings,
+    check_consistency,
+    generations,
+    openai_request,
+    response_options,
+    token_limit,
+)
+from web.generation.openai_format.schemas import HINTS, UNSUPPORTED, GenerationBody
+from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from actors.core.generation import Token
     from runtime.chat.parts import Part
+    from runtime.loading.served import ServedModel
     from runtime.text.tokenizer import Tokenizer
+    from web.bodies.prompt_tokens import TokenIds
     from web.generation.openai_format.answers.formatter import Reason
+    from web.generation.openai_format.answers.options import ResponseOptions
+
+
+class CompletionBody(GenerationBody):
+    """The body of `POST /v1/completions`."""
+
+    prompt: Prompt
+    logprobs: TopLogprobs | None = None
+    echo: bool | None = None
+    suffix: Text | None = None
+
+
+COMPLETION_MAX_TOKENS = 16
+"""Default of `max_tokens` at OpenAI's older endpoint.  The chat endpoint has none."""
+
+
+def parse_completion(
+    raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, settings: Settings | None = None
+) -> Asked[ResponseOptions]:
+    """Parse the body of `POST /v1/completions`; a `responder.ParseFunction`, with how this server answers."""
+    settings = settings or Settings()
+    check_json_size(raw, model.context_length)
+    body = parse_model(CompletionBody, raw, UNSUPPORTED)
+    prompts = split_prompts(body.prompt)
+    check_generations(len(prompts), generations(body), max_generations)
+    max_tokens = token_limit(body, default=COMPLETION_MAX_TOKENS)
+    check_consistency(body, max_tokens)
+    keep = kept_tokens(body.truncate_prompt_tokens, model, max_tokens)
+    echo_logprobs = body.logprobs if body.echo else None
+    request = openai_request(
+        body,
+        model,
+        "cmpl",
+        [prompt_ids(prompt, body.suffix, model, keep=keep) for prompt in prompts],
+        ChatPrompt("", grammar=grammar_of(body)),
+        max_tokens=max_tokens,
+        logprobs=body.logprobs,
+        continues=True,
+        echo_logprobs=echo_logprobs,
+        fills=bool(body.suffix),
+    )
+    settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
+    echo = prompt_texts(prompts, model.tokenizer) if body.echo else []
+    logprobs = body.logprobs is not None
+    options = response_options(body, request, model, echo, logprobs=logprobs, echo_logprobs=echo_logprobs)
+    return Asked(request, options, bool(body.stream), TextFormatter)
+
+
+def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel, *, keep: int | None = None) -> TokenIds:
+    """Return the token ids of a completion's prompt; with a suffix, of the gap between the two.
+
+    Args:
+        prompt: as text, or as ids.
+        suffix: what comes after the gap.
+        model: to be served from.
+        keep: how many of the tokens are kept, the last ones; None for all.
+
+    Raises:
+        RequestError: it is empty, does not fit into the context, or holds unknown token ids; or there is a suffix, and
+            the model was not made to fill a gap.
+    """
+    if suffix:
+        if not isinstance(prompt, str):
+            raise RequestError("With a 'suffix', the prompt must be text.", param="suffix")
+        refuse_truncation(keep)
+        return infill_prompt(Infill(prompt, suffix), model, "suffix")
+    if isinstance(prompt, str):
+        return encode_prompt(prompt, model, "prompt", keep=keep)
+    return check_token_ids(tuple(prompt if keep is None else prompt[-keep:]), model, "prompt")
+
+
+def prompt_texts(prompts: Sequence[str | list[int]], tokenizer: Tokenizer) -> list[str]:
+    """Return the prompts as text, for `echo`."""
+    return [prompt if isinstance(prompt, str) else tokenizer.decode(prompt) for prompt in prompts]
+
 
 FinishReason = Literal["stop", "length"]
 

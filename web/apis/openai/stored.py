@@ -1,21 +1,24 @@
-"""Stored chat completions: kept at their ends, and shown, listed, changed and deleted for who asked for them alone."""
+"""Stored chat completions: kept at their ends, and shown, listed, changed and deleted for whoever asked for them."""
 
 from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from quart import request as query
+from typing_extensions import TypedDict
 
 from runtime.errors import RequestError
-from web.apis.openai.stored.answers import CompletionList, DeletedCompletion, MessageList, StoredChatCompletion
+from web.apis.openai.chat import StoredMessage
 from web.bodies.fields import Metadata
 from web.bodies.json_encoding import EncodedJson, SelfEncoding, dumps
 from web.bodies.json_response import encode_json, json_response
 from web.bodies.json_size import check_json_size
+from web.bodies.json_types import Long
 from web.bodies.query import entries, page_asked, page_object
 from web.bodies.strict_model import StrictModel, parse_model
+from web.generation.openai_format.chat.answers import ChatCompletion
 from web.http.asgi import current_request
 from web.openapi.operations import LISTS, PAGES, Parameter, Reply
 from web.process.limits import MAX_METADATA
@@ -34,6 +37,41 @@ if TYPE_CHECKING:
     from web.generation.responder import Keep, Responder
     from web.openapi.operations import Api
     from web.storage.store import ObjectStore
+
+
+class StoredChatCompletion(ChatCompletion):
+    """A chat completion as it was answered, and its metadata."""
+
+    metadata: dict[str, str]
+
+
+class CompletionList(TypedDict):
+    """A page of stored chat completions."""
+
+    object: Literal["list"]
+    data: list[Long[StoredChatCompletion]]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class DeletedCompletion(TypedDict):
+    """A chat completion that is stored no longer."""
+
+    id: str
+    object: Literal["chat.completion.deleted"]
+    deleted: Literal[True]
+
+
+class MessageList(TypedDict):
+    """A page of the messages of a request."""
+
+    object: Literal["list"]
+    data: list[StoredMessage]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
 
 logger = logging.getLogger("cede.web")
 
