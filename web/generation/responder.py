@@ -14,8 +14,7 @@ from runtime.errors import RequestError
 from web.bodies.body_parser import BodyParser
 from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
-from web.bodies.json_response import encode_json
-from web.bodies.paged_response import paged_json_response, response_backlog
+from web.bodies.responses import encode_json, paged_json_response, response_backlog
 from web.generation.control.fields import checked, with_headers
 from web.http.asgi import current_request
 from web.http.body_budget import BODY_TIMEOUT
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
     from runtime.loading.served import ServedModel
     from web.bodies.collect import EventCollector
-    from web.bodies.json_encoding import SelfEncoding
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject, SelfEncoding
     from web.generation.answer import Formatter
     from web.generation.asked import Asked
     from web.storage.detached.run import Run

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from web.bodies.json_encoding import EncodedJson
-from web.bodies.json_response import encode_json
+from web.bodies.responses import encode_json
 from web.bodies.query import page_object
 from web.storage.objects import Item
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
     from web.storage.objects import ItemPage
 
 

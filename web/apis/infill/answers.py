@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from actors.core.generation import FinishReason, Token
 from runtime.chat.parts import PlainParser, TextPart
 from web.bodies.event_stream import sse
-from web.bodies.json_types import Long
+from web.bodies.json_encoding import Long
 from web.generation.answer import Formatter, Gathered
 from web.generation.answer_parts import AnswerParts
 from web.generation.control.cancel_note import CancelNote, cancel_note
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
     from web.bodies.errors.problem import Problem
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
 
 
 class LikelyToken(TypedDict):

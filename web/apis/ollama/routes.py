@@ -26,10 +26,10 @@ from web.apis.ollama.asked import LoadRequest
 from web.apis.ollama.listing import check_name, processes, show, tags
 from web.apis.ollama.parse import parse_chat, parse_embed, parse_generate, parse_old_embed
 from web.apis.ollama.schemas import ChatBody, EmbedBody, GenerateBody, ModelBody, OldEmbedBody
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.bodies.strict_model import parse_model
 from web.generation.control.fields import CONTROL_HEADERS, with_headers
-from web.generation.embeddings.batch import Embedder
+from web.generation.embeddings import Embedder
 from web.generation.ignored import IgnoredFields
 from web.http.asgi import current_request
 from web.openapi.operations import GENERATES, Api, Reply

@@ -11,7 +11,7 @@ from runtime.chat.parts import TextPart
 from runtime.errors import RequestError
 from web.bodies.fields import Prompt, Text, TopLogprobs
 from web.bodies.json_size import check_json_size
-from web.bodies.json_types import Long
+from web.bodies.json_encoding import Long
 from web.bodies.prompt_tokens import check_generations, check_token_ids, encode_prompt, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked

@@ -13,13 +13,11 @@ from typing_extensions import TypedDict
 
 from runtime.step.prompt_rows.wanted import Pooling
 from web.bodies.fields import Name, Priority, Prompt
-from web.bodies.json_encoding import LazyJsonArray, SelfEncoding
+from web.bodies.json_encoding import LazyJsonArray, Long, SelfEncoding
 from web.bodies.json_size import check_json_size
-from web.bodies.json_types import Long
 from web.bodies.prompt_tokens import split_prompts
 from web.bodies.strict_model import StrictModel, parse_model, show_unsupported, unknown_fields
-from web.generation.embeddings.batch import EmbeddingRequest
-from web.generation.embeddings.inputs import check_dimensions, input_ids, pooling_of
+from web.generation.embeddings import EmbeddingRequest, check_dimensions, input_ids, pooling_of
 from web.generation.ignored import IgnoredFields
 from web.process.limits import MAX_INTEGER, MAX_PROMPTS
 
@@ -59,8 +57,7 @@ def parse_embeddings(
 ) -> EmbeddingRequest:
     """Parse the body of `POST /v1/embeddings`; like a `responder.ParseFunction`.
 
-    A batch may have more prompts than the server can hold at a time: they are read one after the other.  `ignored` tells
-    of fields that mean nothing.
+    A batch may have more prompts than the server can hold at a time: they are read one after the other.
     """
     check_json_size(raw, model.context_length)
     body = parse_model(EmbeddingBody, raw, UNSUPPORTED)

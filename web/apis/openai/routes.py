@@ -11,7 +11,7 @@ from web.apis.openai.completions import Completion, CompletionBody, CompletionCh
 from web.apis.openai.embeddings import EmbeddingBody, Embeddings, parse_embeddings
 from web.apis.openai.stored import CHATS, add_stored_routes, keeper
 from web.generation.control.fields import CONTROL_HEADERS
-from web.generation.embeddings.batch import Embedder
+from web.generation.embeddings import Embedder
 from web.generation.openai_format.chat.answers import ChatCompletion, ChatCompletionChunk
 from web.generation.openai_format.chat.schema import ChatBody
 from web.generation.openai_format.errors import Error

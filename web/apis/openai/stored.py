@@ -12,11 +12,10 @@ from typing_extensions import TypedDict
 from runtime.errors import RequestError
 from web.apis.openai.chat import StoredMessage
 from web.bodies.fields import Metadata
-from web.bodies.json_encoding import EncodedJson, SelfEncoding, dumps
-from web.bodies.json_response import encode_json, json_response
+from web.bodies.json_encoding import EncodedJson, Long, SelfEncoding, dumps
 from web.bodies.json_size import check_json_size
-from web.bodies.json_types import Long
 from web.bodies.query import entries, page_asked, page_object
+from web.bodies.responses import encode_json, json_response
 from web.bodies.strict_model import StrictModel, parse_model
 from web.generation.openai_format.chat.answers import ChatCompletion
 from web.http.asgi import current_request
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from runtime.loading.served import ServedModel
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
     from web.generation.openai_format.answers.options import ChatRecord, ResponseOptions
     from web.generation.responder import Keep, Responder
     from web.openapi.operations import Api

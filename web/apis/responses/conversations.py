@@ -13,7 +13,7 @@ from web.apis.responses.input.items import InputItem, stored_items
 from web.apis.responses.input.turns import turns_of
 from web.bodies.fields import Metadata
 from web.bodies.json_encoding import EncodedJson
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.bodies.json_size import check_json_size
 from web.bodies.query import page_asked
 from web.bodies.strict_model import StrictModel, parse_model

@@ -11,7 +11,7 @@ from runtime.errors import RequestError
 from web.apis.responses.answers import DeletedResponse, Event, ItemList
 from web.apis.responses.answers import Response as ResponseObject
 from web.bodies.json_encoding import EncodedJson
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.bodies.query import flag, number, page_asked
 from web.http.asgi import current_request
 from web.openapi.operations import LISTS, PAGES, Parameter, Reply

@@ -8,7 +8,7 @@ from runtime.errors import RequestError
 from web.apis.utilities import tokens
 from web.apis.utilities.answers import AppliedTemplate, Detokenized, Properties, Tokens, Version, properties
 from web.apis.utilities.tokens import DetokenizeBody, TokenizeBody
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.generation.openai_format.chat.schema import ChatBody
 from web.generation.openai_format.errors import Error
 from web.openapi.operations import Api, Reply
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from runtime.loading.served import ServedModel
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
 

@@ -13,7 +13,7 @@ from runtime.common.log_text import shortened
 from runtime.common.units import format_size
 from runtime.errors import CedeError
 from web.bodies.errors.problem import INTERNAL, Problem, report
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.http.asgi import current_request
 from web.process.tracebacks import clear_tracebacks
 

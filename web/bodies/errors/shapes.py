@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from werkzeug.datastructures import Headers
 
     from web.bodies.errors.problem import Problem
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
 
 
 class ErrorShape(Protocol):

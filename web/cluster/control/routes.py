@@ -14,7 +14,7 @@ from actors.generating.unread import Unread
 from runtime.errors import NotFound, RequestError, Unavailable
 from web.bodies.errors.handlers import install_error_handlers
 from web.bodies.errors.shapes import ErrorShapes
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.bodies.query import number
 from web.cluster.control import merging
 from web.cluster.control.answers import (

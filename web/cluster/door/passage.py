@@ -18,7 +18,7 @@ from runtime.common.log_text import shortened
 from runtime.errors import ShuttingDown, Unavailable
 from web.bodies.errors.handlers import install_error_handlers
 from web.bodies.errors.shapes import ErrorShapes
-from web.bodies.stream_body import StreamBody
+from web.bodies.responses import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
 from web.cluster.door.left_out import as_json, names_no_model, only_model, with_model
 from web.generation.openai_format.errors import OpenAIErrors

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from actors.core.generation import FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, PlainParser, ReasoningPart, TextPart
 from web.apis.anthropic.errors import Error as Error
-from web.bodies.json_types import Long
+from web.bodies.json_encoding import Long
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
 from web.generation.control.cancel_note import CancelNote, cancel_note
 

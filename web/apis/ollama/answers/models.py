@@ -13,8 +13,7 @@ from typing_extensions import TypedDict
 
 from actors.core.generation import FinishReason
 from runtime.chat.parts import PlainParser
-from web.bodies.json_encoding import SelfEncoding, iter_json
-from web.bodies.json_types import Long
+from web.bodies.json_encoding import Long, SelfEncoding, iter_json
 from web.generation.control.cancel_note import CancelNote, cancel_note
 from web.generation.logprobs import Alternative, token_logprobs
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from runtime.chat.parts import CallStart, OutputParser
     from runtime.text.tokenizer import Tokenizer
     from web.bodies.errors.problem import Problem
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
 
     AnswerShape = Callable[["Beginning", Long[str], "Beside", "ProgressWithIds"], "Answer"]
     """Shows what the model says as an endpoint does: `message_shape` or `response_shape`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from actors.core.generation import Finished, FinishReason, Token
+from actors.core.generation import FinishReason, Finished, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from web.apis.responses.output.envelope import Ending, failure
 from web.apis.responses.output.items import (
@@ -28,15 +28,13 @@ from web.generation.logprobs import token_logprobs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from actors.core.generation import Event as EngineEvent
-    from actors.core.generation import Progress
+    from actors.core.generation import Event as EngineEvent, Progress
     from runtime.chat.parts import Part
     from runtime.errors import CedeError
     from web.apis.responses.answers import AnyItem, Event, ItemEvent, Response, Usage
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.output.items import OutputItem
-    from web.bodies.json_encoding import SelfEncoding
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject, SelfEncoding
     from web.generation.logprobs import TokenLogprobs
 
 

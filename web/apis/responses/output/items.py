@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from web.apis.responses.answers import AnyItem, Called, ItemEvent, Part
-    from web.bodies.json_types import Long
+    from web.bodies.json_encoding import Long
     from web.generation.logprobs import TokenLogprobs
 
 T = TypeVar("T")

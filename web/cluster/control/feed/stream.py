@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from web.bodies.page_buffer import PageBuffer
-from web.bodies.stream_body import StreamBody
+from web.bodies.responses import StreamBody
 from web.observability.inspection.feed.frames import Frame
 from web.observability.inspection.feed.stream import END, KEEP_ALIVE, sse_of
 

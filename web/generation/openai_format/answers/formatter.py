@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Generic, Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
-from actors.core.generation import Finished, FinishReason, PromptScored, Token
+from actors.core.generation import FinishReason, Finished, PromptScored, Token
 from runtime.chat.parts import TextPart
 from web.bodies.event_stream import iter_sse, sse
-from web.bodies.json_encoding import dumps
-from web.bodies.json_types import JsonObject, Long
+from web.bodies.json_encoding import JsonObject, Long, dumps
 from web.generation.answer import Formatter, Gathered
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
 from web.generation.control.cancel_note import CancelNote, cancel_note

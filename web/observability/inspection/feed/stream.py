@@ -8,7 +8,7 @@ import trio
 
 from web.bodies.json_encoding import dumps
 from web.bodies.page_buffer import PageBuffer
-from web.bodies.stream_body import StreamBody
+from web.bodies.responses import StreamBody
 from web.observability.inspection.feed.frames import Frames
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from web.bodies.json_encoding import iter_json
 from web.process.limits import MAX_INPUTS
 
 if TYPE_CHECKING:
-    from web.generation.embeddings.batch import EmbeddingRequest
+    from web.generation.embeddings import EmbeddingRequest
 
 
 def parse(**body: Any) -> EmbeddingRequest:  # noqa: ANN401

@@ -16,7 +16,7 @@ from runtime.errors import RequestError, StepFailed
 from runtime.step.prompt_rows.wanted import Pooling, PromptOutputs
 from tests.fakes.engine import FakeEngine, FakeRequest, finished, model, posting
 from tests.unit.web.apps import make
-from web.generation.embeddings.inputs import pooling_of
+from web.generation.embeddings import pooling_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, ReasoningPart, TextPart
-from web.generation.shown_parts import OneText, WholeCalls
+from web.generation.answer_parts import OneText, WholeCalls
 
 START, PIECES, END = CallStart(0, "add"), [CallArguments(0, '{"a"'), CallArguments(0, ": 1}")], CallEnd(0)
 

@@ -1,4 +1,4 @@
-"""A batch of inputs: several prompts, of which the server reads as many at a time as it has slots."""
+"""Texts as vectors, whatever the API: a batch of prompts, of which the server reads as many at a time as it has slots."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, Finished, GenerationRequest
 from actors.core.receipts import CancelReason
-from runtime.errors import CedeError
+from runtime.errors import CedeError, RequestError
 from runtime.sampling.params import SamplingParams
 from runtime.step.prompt_rows.pooled import normalised
 from runtime.step.prompt_rows.wanted import Pooling, PromptOutputs
-from web.bodies.paged_response import paged_json_response, response_backlog
+from web.bodies.prompt_tokens import check_token_ids, encode_prompt
+from web.bodies.responses import paged_json_response, response_backlog
 from web.http.asgi import current_request
+from web.process.limits import MAX_INPUTS
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from quart_trio.wrappers import TrioResponse as Response
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from actors.generating.unread import Backlog
     from actors.request import Request
     from runtime.loading.served import ServedModel
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.responder import Responder
 
@@ -123,3 +125,49 @@ def _vector(event: Event) -> array[float]:
     if event.vector is None:
         raise CedeError(f"the request was cancelled: {event.cancelled}")
     return event.vector
+
+
+def input_ids(inputs: Sequence[str | list[int]], model: ServedModel, param: str) -> tuple[TokenIds, ...]:
+    """Return the token ids of each input.
+
+    Args:
+        inputs: texts, or token ids.
+        model: to be served from.
+        param: the field of the body that errors name.
+
+    Raises:
+        RequestError: there are too many of them; or one is empty, does not fit into the context, or holds unknown ids.
+    """
+    if len(inputs) > MAX_INPUTS:
+        raise RequestError(f"'{param}' has {len(inputs)} inputs; at most {MAX_INPUTS} are possible.", param=param)
+    return tuple(
+        encode_prompt(one, model, param) if isinstance(one, str) else check_token_ids(tuple(one), model, param)
+        for one in inputs
+    )
+
+
+def check_dimensions(dimensions: int | None, model: ServedModel) -> None:
+    """Check that nobody asks for shorter vectors: to cut them off is honest only for a model that was trained for it.
+
+    Raises:
+        RequestError: somebody does.
+    """
+    size = model.facts.hidden_size
+    if dimensions not in (None, size):
+        raise RequestError(
+            f"'dimensions' is not supported: vectors of this model have {size} numbers, and cut short they would mean "
+            "less than those of a model that was trained for it.",
+            param="dimensions",
+            code="unsupported_parameter",
+        )
+
+
+def pooling_of(model: ServedModel) -> Pooling:
+    """Return how states become a vector.
+
+    Raises:
+        RequestError: the server was started without embeddings.
+    """
+    if model.pooling is None:
+        raise RequestError("This server computes no embeddings: it was started with --pooling none.", code="no_pooling")
+    return model.pooling

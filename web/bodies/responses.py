@@ -1,20 +1,70 @@
-"""Responses that are sent whole: encoded in small steps with other tasks in between, and sent page by page."""
+"""Responses: short ones, and those that are sent whole, encoded in small steps with others in between, page by page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Self
 
 import trio
+from quart.wrappers.response import ResponseBody
 from quart_trio.wrappers import TrioResponse as Response
 
-from web.bodies.json_encoding import FRAGMENT, iter_json
+from runtime.common.units import KIB
+from web.bodies.json_encoding import FRAGMENT, dumps, iter_json
 from web.bodies.page_buffer import PageBuffer
-from web.bodies.stream_body import StreamBody
 from web.http.asgi import current_request
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
     from actors.generating.unread import Backlog, Unread
     from runtime.errors import CedeError
+
+
+class StreamBody(ResponseBody):
+    """The body of a response that is an iterator of its own.
+
+    It puts nothing away at its end: what it reads from belongs to whoever opened that, and ends with the HTTP request.
+    """
+
+    async def __aenter__(self) -> Self:
+        """Return the body itself."""
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        """Do nothing."""
+
+    def __aiter__(self) -> Self:
+        """Return the body itself."""
+        return self
+
+    @abstractmethod
+    async def __anext__(self) -> bytes:
+        """Return what to write next."""
+
+
+ENCODED_AT_A_TIME = 64 * KIB
+"""Bytes that are encoded before other tasks run."""
+
+
+def json_response(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a short response, such as an error object."""
+    return Response(dumps(value), status, dict(headers or {}), content_type="application/json")
+
+
+async def encode_json(value: object) -> bytes:
+    """Encode a value that may be long, as `json_encoding.iter_json` takes it; others run in between."""
+    fragments, size = [], 0
+    for fragment in iter_json(value):
+        fragments.append(fragment)
+        size += max(len(fragment), FRAGMENT)
+        if size >= ENCODED_AT_A_TIME:
+            size = 0
+            await trio.lowlevel.checkpoint()
+    return b"".join(fragments)
 
 
 def response_backlog(unread: Unread, what: str = "") -> Backlog:

@@ -9,8 +9,7 @@ import trio
 
 from actors.generating.unread import Unread
 from runtime.common.units import KIB
-from web.bodies.json_response import encode_json
-from web.bodies.paged_response import paged_json_response
+from web.bodies.responses import encode_json, paged_json_response
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
