@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span says phase where it means reason",
-        "web/observability/tracing/attributes.py",
+        "web/observability/tracing/request_trace.py",
         '"cede.cancel.reason": receipt.reason.value',
         '"cede.cancel.reason": receipt.phase',
     ),

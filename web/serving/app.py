@@ -39,7 +39,7 @@ from web.observability.inspection.feed.feed import Feed
 from web.observability.inspection.feed.routes import add_routes as add_feed_routes
 from web.observability.inspection.routes import add_routes as add_inspection_routes
 from web.observability.metrics.metrics import Metrics
-from web.observability.metrics.routes import add_routes as add_metrics_routes
+from web.observability.metrics.metrics import add_routes as add_metrics_routes
 from web.observability.page.files import BASE_VIEWS, SERVER_VIEWS
 from web.observability.page.routes import add_routes as add_page_routes
 from web.openapi.operations import Api, operations_of, path_pattern

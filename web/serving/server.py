@@ -205,7 +205,7 @@ async def _open_exports(engine: Engine, options: ServerOptions) -> AsyncIterator
 
             await stack.enter_async_context(open_tracing(engine, os.environ))
         if options.record is not None:
-            from web.observability.recording.opening import open_recording
+            from web.observability.recording.recorder import open_recording
 
             await stack.enter_async_context(open_recording(engine, options.record))
         yield

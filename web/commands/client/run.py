@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.errors import CedeError
+from web.commands.client.answer import Answer, answer_line, receipt_line
 from web.commands.client.target import chosen_target, open_target, run_to_end, target_flags
 from web.commands.options.flags import SectionedCommand
 from web.commands.options.parameters import FILE
@@ -19,7 +20,7 @@ from web.commands.options.parameters import FILE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from web.commands.client.answer import Answer, Delta, Json
+    from web.commands.client.answer import Delta, Json
     from web.commands.client.connection import Connection
     from web.commands.client.target import Target
 
@@ -134,8 +135,6 @@ def _prompt(words: tuple[str, ...]) -> str:
 
 async def ask(target: Target, question: Question) -> int:
     """Ask, and write the answer; returns the exit status."""
-    from web.commands.client.answer import Answer
-    from web.commands.client.figures import answer_line
     from web.commands.client.interruption import interrupted_by
     from web.commands.client.terminal import say_aside
 
@@ -158,7 +157,6 @@ async def ask(target: Target, question: Question) -> int:
 
 
 async def _say_receipt(connection: Connection, answer: Answer, question: Question) -> None:
-    from web.commands.client.figures import receipt_line
     from web.commands.client.interruption import interrupted_by
     from web.commands.client.terminal import say_aside
 

@@ -2,7 +2,6 @@
 
 - `trace_events`: the format, and which tracks there are
 - `steps`: a step, which becomes text where it is written
-- `recorder`: an `Observer` that turns the engine's events into spans, whole ones only
+- `recorder`: an `Observer` that turns the engine's events into spans, whole ones only, while a server serves
 - `file`: a bounded buffer, and the thread that writes it
-- `opening`: all of it, while a server serves
 """

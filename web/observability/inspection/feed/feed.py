@@ -11,8 +11,7 @@ import trio
 from actors.core.events import ActorStage
 from actors.core.generation import Failed
 from actors.core.observer import Observer
-from web.observability.inspection.feed.records import Record, StepEndRecord, StepRecord, of_generation, of_server
-from web.observability.inspection.feed.ring import Ring
+from web.observability.inspection.feed.records import Record, Ring, StepEndRecord, StepRecord, of_generation, of_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

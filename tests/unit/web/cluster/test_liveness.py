@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from web.cluster.liveness.entries import LOOK_EVERY, Entries, keep_entries
+from web.cluster.liveness import LOOK_EVERY, Entries, keep_entries
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from web.commands.top.keys import pressed
+from web.commands.top.watch import pressed
 
 
 @pytest.mark.parametrize(

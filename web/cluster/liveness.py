@@ -1,8 +1,13 @@
-"""Entries of a worker in discovery by files, written again where they have run out.
+"""Checks of a worker against discovery: what it does when a cluster no longer knows it, or what it has.
 
-Each entry is a file of Dynamo's, which its owner touches every few seconds.  Whoever finds one that was not touched for
-ten seconds removes it, and its owner never writes it again.  So where a machine slept, or stood still for a moment, the
-first process to wake up removes what the others have, all or some of it.
+`keep_entries`: each entry in discovery by files is a file of Dynamo's, which its owner touches every few seconds.
+Whoever finds one that was not touched for ten seconds removes it, and its owner never writes it again.  So where a
+machine slept, or stood still for a moment, the first process to wake up removes what the others have, all or some of
+it.  Here it is written again.
+
+`watch_presence`: a worker that discovery has forgotten all the same stops, so that whoever started it starts it again.
+So it is after a worker was frozen, and after discovery was away: what a worker had written there has run out, and
+Dynamo, which goes on saying that it lives, does not write it again.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Collection
     from pathlib import Path
 
 logger = logging.getLogger("cede.web")
@@ -118,3 +123,39 @@ async def keep_entries(member: Member, entries: Entries) -> None:
             known = len(entries)
             logger.info("entries of this worker that discovery has: %d", known)
         await trio.sleep(LOOK_EVERY)
+
+
+ASK_EVERY = 5.0  # seconds; Dynamo tells nobody
+LOOKS = 2  # in a row, or a worker that has just come back would be taken for one that is gone
+
+
+class Wanted(Protocol):
+    """Part of a `Membership` that says whether its worker ought to be found."""
+
+    @property
+    def is_in(self) -> bool:
+        """Return whether it ought to."""
+
+
+class Client(Protocol):
+    """Dynamo's, as far as it is used here: it follows discovery, and keeps what it knew while that is away."""
+
+    def instance_ids(self) -> Collection[int]:
+        """The workers that are to be found."""
+
+
+async def watch_presence(worker_id: int, membership: Wanted, client: Client, stop: Callable[[], None]) -> None:
+    """Call `stop` once the worker is not to be found although it ought to be; then return.
+
+    Args:
+        worker_id: as discovery has it.
+        membership: whether it ought to be found.
+        client: whether it is.
+        stop: lets the worker end in good order.
+    """
+    missed = 0
+    while missed < LOOKS:
+        await trio.sleep(ASK_EVERY)
+        missed = missed + 1 if membership.is_in and worker_id not in client.instance_ids() else 0
+    logger.error("discovery has forgotten this worker; it stops, and wants to be started again")
+    stop()

@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from tests.live.server import PATIENCE
-from web.cluster.attempts import Attempts
+from web.cluster.backend import Attempts
 
 
 async def test_a_later_attempt_waits_for_the_earlier_and_another_request_for_nobody() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
-from web.cluster.routing.block_events import BlockEvents, name_of
+from web.cluster.routing import BlockEvents, name_of
 
 if TYPE_CHECKING:
     import pytest

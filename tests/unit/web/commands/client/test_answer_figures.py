@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from web.commands.client.answer import Answer
-from web.commands.client.figures import answer_line, receipt_line
+from web.commands.client.answer import Answer, answer_line, receipt_line
 
 RECEIPT = {
     "phase": "decode",

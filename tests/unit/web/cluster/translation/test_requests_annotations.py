@@ -6,7 +6,7 @@ import pytest
 
 from actors.control import NO_CONTROL, Control
 from runtime.errors import RequestError
-from web.cluster.translation.annotations import control_of
+from web.cluster.translation.requests import control_of
 
 
 def test_the_annotation_of_ours_is_read_and_others_are_not() -> None:

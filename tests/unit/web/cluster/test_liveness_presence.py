@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import trio
 import trio.testing
 
-from web.cluster.liveness.presence import LOOK_EVERY, LOOKS, watch_presence
+from web.cluster.liveness import ASK_EVERY, LOOKS, watch_presence
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -41,7 +41,7 @@ class Watched:
 
     async def is_stopped_after(self, looks: int) -> bool:
         """Return whether it has been told to stop after so many looks."""
-        await trio.sleep(looks * LOOK_EVERY)
+        await trio.sleep(looks * ASK_EVERY)
         await trio.testing.wait_all_tasks_blocked()
         return self.stopped.is_set()
 

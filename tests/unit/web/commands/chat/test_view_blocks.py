@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from web.commands.chat.blocks import BlockStream
+from web.commands.chat.view import BlockStream
 
 TEXT = """# Head
 

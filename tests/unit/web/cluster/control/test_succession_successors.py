@@ -14,8 +14,7 @@ from runtime.errors import EndedByAnotherRequest
 from tests.fakes.engine import FakeEngine, as_engine
 from web.cluster.control.desk import Desk
 from web.cluster.control.questions import Question
-from web.cluster.control.succession import Succession
-from web.cluster.control.successors import Successors
+from web.cluster.control.succession import Succession, Successors
 
 
 class Others:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from web.observability.inspection.feed.records import AnyRecord, Record
-from web.observability.inspection.feed.ring import Ring
+from web.observability.inspection.feed.records import AnyRecord, Record, Ring
 
 
 def numbers(records: list[AnyRecord]) -> list[int]:
