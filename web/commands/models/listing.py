@@ -13,6 +13,7 @@ from runtime.common.log_text import printable
 from runtime.common.units import format_size
 from runtime.errors import CedeError
 from web.commands.options.flags import SectionedCommand, option_flags
+from web.process.failures import said_in_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,15 +80,13 @@ _KNOWN = ("name", "size", "licence", "source", "summary")
 @click.option("--known", is_flag=True, help="List the short names instead, here or not.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, a list of objects.")
 @option_flags("models-dir")
+@said_in_a_line()
 def models(known: bool, as_json: bool, models_dir: Path | None) -> None:
     """List the models that are here: the embedded one, those in cede's folder and those in the hub's cache.
 
     One that cannot be served is listed with the reason.
     """
-    try:
-        records = _known() if known else _here(models_dir)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
+    records = _known() if known else _here(models_dir)
     if as_json:
         click.echo(json.dumps(records, indent=2))
         return

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runtime.errors import CedeError
 from web.commands.completion import complete_known
 from web.commands.models.progress import DownloadProgress
 from web.commands.options.flags import SectionedCommand, option_flags
+from web.process.failures import said_in_a_line
 from web.process.signals import exit_now, unwound_by_signals
 from web.process.streams import say
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.command(cls=SectionedCommand, short_help="Download a model.")
 @click.argument("name", shell_complete=complete_known)
 @option_flags("models-dir")
+@said_in_a_line()
 def pull(name: str, models_dir: Path | None) -> None:
     """Get a model, unless it is here, and print where it lies.
 
@@ -30,9 +31,6 @@ def pull(name: str, models_dir: Path | None) -> None:
     """
     from runtime.store.resolve import resolve_model
 
-    try:
-        with unwound_by_signals(lambda number: exit_now(128 + number)):
-            path = resolve_model(name, models_dir, DownloadProgress())
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
+    with unwound_by_signals(lambda number: exit_now(128 + number)):
+        path = resolve_model(name, models_dir, DownloadProgress())
     say(str(path.absolute()))

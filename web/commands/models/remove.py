@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.common.units import format_size
-from runtime.errors import CedeError
 from web.commands.completion import complete_held
 from web.commands.options.flags import SectionedCommand, option_flags
+from web.process.failures import said_in_a_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.argument("name", shell_complete=complete_held)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @option_flags("models-dir")
+@said_in_a_line()
 def rm(name: str, yes: bool, models_dir: Path | None) -> None:
     """Remove a model from cede's folder or from the hub's cache; other files are never touched.
 
@@ -28,15 +29,10 @@ def rm(name: str, yes: bool, models_dir: Path | None) -> None:
     from runtime.store.held import ModelLocation, find_held, remove_held
 
     folder = ModelsFolder(models_dir)
-    try:
-        held = find_held(name, folder)
-        shared = ", which other programs use, too" if held.location is ModelLocation.HUB else ""
-        where = "the hub's cache" if held.location is ModelLocation.HUB else str(folder.path)
-        if not yes:
-            click.confirm(
-                f"Remove {held.name} ({format_size(held.nbytes)}) from {where}{shared}?", abort=True, err=True
-            )
-        remove_held(held, folder)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
+    held = find_held(name, folder)
+    shared = ", which other programs use, too" if held.location is ModelLocation.HUB else ""
+    where = "the hub's cache" if held.location is ModelLocation.HUB else str(folder.path)
+    if not yes:
+        click.confirm(f"Remove {held.name} ({format_size(held.nbytes)}) from {where}{shared}?", abort=True, err=True)
+    remove_held(held, folder)
     click.echo(f"removed {held.name}, {format_size(held.nbytes)}")
