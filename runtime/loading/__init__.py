@@ -6,8 +6,8 @@ the command line and the server call it.
 
 - `load`: `describe_model`, `load_model`
 - `drafters`: `plan_drafter`, `DrafterPlan`; `mtp_weights`: the weights of a module
-- `footprint`: `check_memory`, before anything is allocated; `fit`: the same for those who only ask
-- `state_buffers`: how many buffers there are for the states of recurrent layers
+- `footprint`: `check_memory`, before anything is allocated, and how many buffers there are for the states of recurrent
+  layers; `fit`: the same for those who only ask
 - `few_rows`: what computes layers of few rows
 - `together`: a model that several ranks compute; `others`: what rank 0 has to do with them meanwhile
 - `ranks`: the process of another rank

@@ -22,9 +22,8 @@ from runtime.kv.states import StateBuffers
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.facts import facts_of
 from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
-from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
+from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory, state_memory
 from runtime.loading.served import ServedModel
-from runtime.loading.state_buffers import state_memory
 from runtime.loading.together import check_together, lead, on_one_device
 from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
@@ -41,10 +40,9 @@ if TYPE_CHECKING:
     from runtime.devices.parallel.kv import KVSizes
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.few_rows import FewRows
-    from runtime.loading.footprint import DrafterMemory
+    from runtime.loading.footprint import DrafterMemory, StateMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
-    from runtime.loading.state_buffers import StateMemory
     from runtime.nn.model import HiddenStates
     from runtime.nn.weights import Weights
 

@@ -183,14 +183,14 @@ MUTANTS = (
     ),
     Mutant(
         "a line of the log can be begun by whom it quotes",
-        "web/observability/logs/record.py",
+        "web/observability/logs/formats.py",
         "        else printable(_cut(text))\n",
         "        else _cut(text)\n",
         ("tests/unit/web/observability/logs/test_formats.py",),
     ),
     Mutant(
         "a value that JSON has not stops a line of the log",
-        "web/observability/logs/record.py",
+        "web/observability/logs/formats.py",
         "        return value if math.isfinite(value) else str(value)\n",
         "        return value\n",
         ("tests/unit/web/observability/logs/test_formats.py",),

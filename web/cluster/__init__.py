@@ -4,8 +4,7 @@ For `web.commands`; rests on the server and on OpenAI's completions, whose parse
 asyncio is imported here and nowhere else, and so is Dynamo; both are for the front door's side of a worker.  Trio runs
 as a guest on that loop, so all of a worker is one thread but for what Dynamo and the device do in theirs.
 
-    installed     require_dynamo: whether the extra is there
-    settings      what Dynamo is told by its environment
+    settings      whether Dynamo is there, and what it is told by its environment
     translation/  between the front door's words and the engine's
     failures      which errors move a request to another worker, and which the client is told
     guest         run_as_guest: a Trio program on asyncio's loop

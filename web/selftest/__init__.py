@@ -2,6 +2,5 @@
 
 For the doctor command.  It rests on `actors.selftest` and `runtime.selftest`.
 
-    checks         self_test, Sizes
-    hangup_check   hang_up_in: a socket that is closed while a step runs
+    checks   self_test, Sizes; hang_up_in: a socket that is closed while a step runs
 """

@@ -5,6 +5,7 @@ Each is made whatever became of those before it, and what it raises is its findi
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import warnings
@@ -12,12 +13,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
+
 from actors.config import EngineConfig
 from actors.core.life import State
 from actors.engine import open_engine
-from actors.selftest.cancel_checks import CHUNK, DRAFTS, QUEUE, CancelChecks, Limits
+from actors.selftest.cancel_checks import CHUNK, DRAFTS, QUEUE, CancelChecks, Limits, judge
 from actors.selftest.cancel_checks import SLOTS as ENGINE_SLOTS
-from actors.selftest.step_aim import NTH
+from actors.selftest.step_aim import NTH, step_in
 from runtime.checkpoint.stored import CODE_GROUPS
 from runtime.errors import CheckpointError
 from runtime.loading.drafters import plan_drafter
@@ -47,11 +50,13 @@ from runtime.selftest.readbacks import check_readbacks
 from runtime.selftest.single_rows import check_single_rows
 from runtime.step.device import select_device
 from runtime.step.thread_executor import open_thread_executor
-from web.selftest.hangup_check import hang_up_in
+from web.http.listeners import open_listeners
+from web.serving.server import Entrance, serve_engine
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from actors.engine import Engine
     from runtime.checkpoint.open import Checkpoint
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.options import LoadOptions
@@ -288,3 +293,43 @@ async def check_fallback(device: str, warned: Sequence[warnings.WarningMessage])
     if told:
         raise Mismatch(f"PyTorch has warned of {len(told)} operations: {told[0]}")
     return {"warnings": len(texts)}
+
+
+TOKENS = 200  # asked for, of which most will not be generated
+
+
+async def hang_up_in(phase: State, engine: Engine, prompt: Sequence[int], max_layers: int) -> Figures:
+    """Ask over HTTP for a stream, and close the socket while a step of that kind runs.
+
+    Raises:
+        Mismatch: the receipt says otherwise than it should, or there is none.
+    """
+    stop = trio.Event()
+    async with open_listeners("127.0.0.1", 0) as listeners, trio.open_nursery() as serving:
+        await serving.start(serve_engine, engine, listeners, stop, Entrance())
+        host, port, *_ = listeners[0].socket.getsockname()
+        async with await trio.open_tcp_stream(host, port) as client:
+            await client.send_all(_request(prompt))
+            await step_in(engine, phase)
+            (victim,) = engine.requests()
+            closed_at = time.time()
+        await engine.wait_all_ended()
+        stop.set()
+    receipts = [receipt for receipt in engine.receipts(1) if receipt.request_id == victim.id]
+    if not receipts:
+        raise Mismatch("the hang-up has left no receipt")
+    figures = judge(receipts[0], phase.value, max_layers)
+    assert receipts[0].slot_freed_at is not None
+    engine.check_integrity()
+    return {
+        "close_to_cancel_ms": 1e3 * max(0.0, receipts[0].detected_at - closed_at),
+        "close_to_slot_free_ms": 1e3 * (receipts[0].slot_freed_at - closed_at),
+        **figures,
+    }
+
+
+def _request(prompt: Sequence[int]) -> bytes:
+    asked = {"prompt": list(prompt), "max_tokens": TOKENS, "stream": True, "temperature": 0, "ignore_eos": True}
+    body = json.dumps(asked | {"cache_prompt": False, "speculate": False}).encode()
+    head = f"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body

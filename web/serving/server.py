@@ -29,7 +29,7 @@ from web.http.transport.serve import Listener, serve_connections
 from web.observability.inspection.feed.feed import Feed
 from web.observability.metrics.metrics import Metrics
 from web.process.access.api_keys import KeyRing, plain_key
-from web.process.access.reload import reload_on_hangup
+from web.process.access.key_file import reload_on_hangup
 from web.process.access.usage import KeyUsage, TokenMeter
 from web.process.descriptors import fit_descriptors
 from web.process.hooks import ServerHooks

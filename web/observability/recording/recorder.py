@@ -13,8 +13,16 @@ from actors.core.observer import Observer
 from runtime.common.units import counted
 from web.observability.recording import trace_events
 from web.observability.recording.file import RecordingFile, open_file
-from web.observability.recording.steps import BegunStep, DrawnStep
-from web.observability.recording.trace_events import QUEUE, STEPS, TRANSFERS, WAITING, instant, span
+from web.observability.recording.trace_events import (
+    QUEUE,
+    STEPS,
+    TRANSFERS,
+    WAITING,
+    BegunStep,
+    DrawnStep,
+    instant,
+    span,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.events import StepBegins, StepPart
 from actors.core.life import State
-from web.observability.recording.steps import BegunStep, DrawnStep
-from web.observability.recording.trace_events import DRAFT_STEPS, STEPS, span, work
+from web.observability.recording.trace_events import DRAFT_STEPS, STEPS, BegunStep, DrawnStep, span, work
 
 if TYPE_CHECKING:
     from web.observability.recording.trace_events import Json

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runtime.checkpoint.folder.tokenizer_file import read_tokenizer_file
+from runtime.checkpoint.folder.checkpoint import read_tokenizer_file
 from runtime.errors import CheckpointError
 from tests.models.small_tokenizers import byte_level, llama2_style
 

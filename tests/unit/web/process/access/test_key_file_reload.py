@@ -13,8 +13,7 @@ import trio.testing
 from werkzeug.datastructures import Headers
 
 from web.process.access.api_keys import ApiKey, KeyRefused, KeyRing, plain_key
-from web.process.access.key_file import ApiKeyError
-from web.process.access.reload import reload_on_hangup
+from web.process.access.key_file import ApiKeyError, reload_on_hangup
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from web.cluster import installed
-from web.cluster.installed import ClusterUnavailable, require_dynamo
+from web.cluster import settings
+from web.cluster.settings import ClusterUnavailable, require_dynamo
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -18,7 +18,7 @@ def test_without_dynamo_it_is_said_what_to_install_and_what_to_do_instead(monkey
     def nothing(name: str) -> ModuleSpec | None:
         return None
 
-    monkeypatch.setattr(installed, "find_spec", nothing)
+    monkeypatch.setattr(settings, "find_spec", nothing)
     with pytest.raises(ClusterUnavailable, match=r"pip install 'cede\[cluster\]'.*smg launch"):
         require_dynamo()
 
