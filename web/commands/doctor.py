@@ -112,7 +112,7 @@ def _figures(figures: Figures) -> str:
 def _found(model: str | None, models_dir: Path | None) -> Path:
     """Return where the model lies; it is downloaded if it is not here yet."""
     from runtime.store.resolve import resolve_model
-    from web.commands.models.progress import DownloadProgress
+    from web.commands.progress import DownloadProgress
 
     with unwound_by_signals(lambda number: exit_now(128 + number)):
         return resolve_model(model, models_dir, DownloadProgress())
@@ -143,7 +143,7 @@ def _self_test(path: Path, device: str, dtype: str, say_line: Callable[[str], No
     import trio
 
     from runtime.loading.options import LoadOptions
-    from web.selftest.checks import Sizes, self_test
+    from web.selftest import Sizes, self_test
 
     findings: list[Finding] = []
 

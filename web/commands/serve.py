@@ -15,7 +15,7 @@ from runtime.store.resolve import resolve_model
 from web.commands.assembly import refuse_contradictions, server_options
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
-from web.commands.models.progress import DownloadProgress
+from web.commands.progress import DownloadProgress
 from web.commands.options.chosen import Chosen
 from web.commands.options.definitions import SERVER
 from web.commands.options.flags import option_flags

@@ -20,7 +20,7 @@ from web.apis.anthropic.routes import add_routes as add_anthropic_routes
 from web.apis.infill.routes import add_routes as add_infill_routes
 from web.apis.models import MODELS
 from web.apis.models import add_routes as add_model_routes
-from web.apis.ollama.answers.models import OllamaErrors
+from web.apis.ollama.answers import OllamaErrors
 from web.apis.ollama.routes import add_routes as add_ollama_routes
 from web.apis.openai.routes import add_routes as add_openai_routes
 from web.apis.responses.routes import ERRORS as RESPONSE_ERRORS

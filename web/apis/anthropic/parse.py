@@ -8,8 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, TypeVar
 
-from web.apis.anthropic.answers.formatter import MessageFormatter
-from web.apis.anthropic.answers.objects import MessageOptions
+from web.apis.anthropic.answers import MessageFormatter, MessageOptions
 from web.apis.anthropic.prompts.conversation import conversation_of
 from web.apis.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
 from web.bodies.json_size import check_json_size
@@ -23,7 +22,7 @@ from web.process.limits import MAX_PROMPTS
 if TYPE_CHECKING:
     from runtime.chat.chat import ChatPrompt
     from runtime.loading.served import ServedModel
-    from web.apis.anthropic.answers.objects import TokenCount
+    from web.apis.anthropic.answers import TokenCount
     from web.apis.anthropic.prompts.schemas import PromptBody
     from web.bodies.prompt_tokens import TokenIds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from web.apis.anthropic.answers.objects import Error, Message, StreamEvent, TokenCount
+from web.apis.anthropic.answers import Error, Message, StreamEvent, TokenCount
 from web.apis.anthropic.parse import count_tokens, parse_messages
 from web.apis.anthropic.prompts.schemas import CountBody, MessagesBody
 from web.bodies.responses import json_response

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from runtime.chat.chat import ChatPrompt
 from runtime.chat.conversation import Conversation, Turn
 from runtime.errors import RequestError
-from web.apis.ollama.answers.models import message_shape, response_shape
+from web.apis.ollama.answers import message_shape, response_shape
 from web.apis.ollama.asked import answer_request, load_request
 from web.apis.ollama.conversations import answer_grammar, conversation_of, reasoning_of
 from web.apis.ollama.schemas import ChatBody, EmbedBody, GenerateBody, OldEmbedBody, ignored_fields, parse_body
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import AnswerOptions, EmbedAnswer, OldEmbedAnswer
+    from web.apis.ollama.answers import AnswerOptions, EmbedAnswer, OldEmbedAnswer
     from web.apis.ollama.asked import LoadRequest
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.asked import Asked

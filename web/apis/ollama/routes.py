@@ -9,8 +9,8 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from actors.control import NO_CONTROL
 from runtime.errors import RequestError
-from web.apis.ollama.answers.formatter import CONTENT_TYPE
-from web.apis.ollama.answers.models import (
+from web.apis.ollama.answers import (
+    CONTENT_TYPE,
     ChatAnswer,
     EmbedAnswer,
     Error,
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import AnswerOptions
+    from web.apis.ollama.answers import AnswerOptions
     from web.generation.asked import Asked
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp

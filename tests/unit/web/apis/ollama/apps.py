@@ -11,7 +11,7 @@ from web.generation.asked import Asked
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import AnswerOptions
+    from web.apis.ollama.answers import AnswerOptions
 
 HELLO: dict[str, Any] = {"model": "bytes", "messages": [{"role": "user", "content": "hi"}]}
 

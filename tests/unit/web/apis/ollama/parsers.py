@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, ReasoningPart, TextPart
 from tests.fakes.byte_tokenizer import ByteTokenizer
-from web.apis.ollama.answers.models import AnswerOptions, message_shape
+from web.apis.ollama.answers import AnswerOptions, message_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,8 @@ import pytest
 from actors.core.generation import FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, TextPart
 from tests.fakes.engine import fill, finished
-from tests.unit.web.apis.anthropic.answers.scripts import EVERYTHING, PAGE, events, options, whole
-from web.apis.anthropic.answers.formatter import MessageFormatter
+from tests.unit.web.apis.anthropic.scripts import EVERYTHING, PAGE, events, options, whole
+from web.apis.anthropic.answers import MessageFormatter
 from web.bodies.json_encoding import iter_json
 
 

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from tests.models.hub_caches import cache_revision
 from tests.models.wheels import make_wheel
-from web.commands.models.pull import pull
-from web.commands.models.remove import rm
+from web.commands.models import pull, rm
 
 if TYPE_CHECKING:
     from pathlib import Path

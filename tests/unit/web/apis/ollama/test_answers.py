@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from runtime.chat.parts import CallStart
-from web.apis.ollama.answers.models import ContextIds, call_object, message_shape, response_shape, timestamp
+from web.apis.ollama.answers import ContextIds, call_object, message_shape, response_shape, timestamp
 from web.bodies.json_encoding import RawJson, iter_json
 
 if TYPE_CHECKING:
-    from web.apis.ollama.answers.models import Beginning, Beside
+    from web.apis.ollama.answers import Beginning, Beside
 
 
 def test_the_ids_of_a_prompt_and_its_answer() -> None:

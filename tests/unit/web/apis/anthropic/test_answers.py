@@ -10,8 +10,8 @@ from actors.core.generation import Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.chat.parts import Part, ReasoningPart, TextPart
 from tests.fakes.engine import finished
-from tests.unit.web.apis.anthropic.answers.scripts import CALL, Parts, events, options, streamed, whole
-from web.apis.anthropic.answers.objects import MessageParts
+from tests.unit.web.apis.anthropic.scripts import CALL, Parts, events, options, streamed, whole
+from web.apis.anthropic.answers import MessageParts
 
 SAID: Parts = [[TextPart("a")], []]
 STOPPED = replace(finished(), stop_string="###")

@@ -9,9 +9,8 @@ from actors.core.generation import Failed, FinishReason
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import finished, say, token
-from tests.unit.web.apis.ollama.answers.parsers import options
-from web.apis.ollama.answers.formatter import AnswerFormatter
-from web.apis.ollama.answers.models import response_shape
+from tests.unit.web.apis.ollama.parsers import options
+from web.apis.ollama.answers import AnswerFormatter, response_shape
 
 if TYPE_CHECKING:
     from actors.core.generation import Event

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.models.wheels import make_wheel
-from web.commands.models.pull import pull
+from web.commands.models import pull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import fill, finished, say, token
-from tests.unit.web.apis.ollama.answers.parsers import options
-from web.apis.ollama.answers.formatter import AnswerFormatter
-from web.apis.ollama.answers.models import response_shape
+from tests.unit.web.apis.ollama.parsers import options
+from web.apis.ollama.answers import AnswerFormatter, response_shape
 from web.bodies.json_encoding import iter_json
 
 if TYPE_CHECKING:
     from actors.core.generation import Event
-    from web.apis.ollama.answers.models import AnswerOptions
+    from web.apis.ollama.answers import AnswerOptions
 
 PAGE = 16
 

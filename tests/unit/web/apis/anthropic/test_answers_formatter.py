@@ -12,7 +12,7 @@ from actors.core.generation import Failed, FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, ReasoningPart, TextPart
 from runtime.errors import QueueTimeout, StepFailed
 from tests.fakes.engine import finished, token
-from tests.unit.web.apis.anthropic.answers.scripts import (
+from tests.unit.web.apis.anthropic.scripts import (
     CALL,
     EVERYTHING,
     Json,
@@ -23,7 +23,7 @@ from tests.unit.web.apis.anthropic.answers.scripts import (
     streamed,
     whole,
 )
-from web.apis.anthropic.answers.formatter import PING, MessageFormatter
+from web.apis.anthropic.answers import PING, MessageFormatter
 
 ENDS = ["message_delta", "message_stop"]
 

@@ -11,7 +11,7 @@ from runtime.checkpoint import open as opening
 from runtime.store.held import HeldModel, ModelLocation
 from tests.models.checkpoints import FAMILIES
 from tests.models.gguf.files import write_gguf
-from web.commands.models.listing import describe
+from web.commands.models import describe
 
 if TYPE_CHECKING:
     from pathlib import Path

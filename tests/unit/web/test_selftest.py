@@ -6,13 +6,13 @@ import warnings
 
 import pytest
 
-import web.selftest.checks
+import web.selftest
 from runtime.selftest.findings import Mismatch, NotHere
-from web.selftest.checks import check_fallback
+from web.selftest import check_fallback
 
 
 async def test_computing_on_the_cpu_in_place_of_mps_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(web.selftest.checks.FALLBACK, raising=False)
+    monkeypatch.delenv(web.selftest.FALLBACK, raising=False)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         warnings.warn("something else", stacklevel=1)
@@ -20,7 +20,7 @@ async def test_computing_on_the_cpu_in_place_of_mps_is_noticed(monkeypatch: pyte
         warnings.warn("aten::x is not supported on the MPS backend and will fall back to run on the CPU", stacklevel=1)
         with pytest.raises(Mismatch, match="aten::x"):
             await check_fallback("mps", warned)
-    monkeypatch.setenv(web.selftest.checks.FALLBACK, "1")
+    monkeypatch.setenv(web.selftest.FALLBACK, "1")
     with pytest.raises(Mismatch, match="is set"):
         await check_fallback("mps", [])
     with pytest.raises(NotHere):

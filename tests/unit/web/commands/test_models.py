@@ -10,8 +10,7 @@ from click.testing import CliRunner
 
 from runtime.store.resolve import resolve_model
 from tests.models.wheels import make_wheel
-from web.commands.models.listing import models, table
-from web.commands.models.pull import pull
+from web.commands.models import models, pull, table
 
 if TYPE_CHECKING:
     from pathlib import Path

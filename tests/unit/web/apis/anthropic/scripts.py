@@ -12,8 +12,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from tests.fakes.engine import fill, finished, token
-from web.apis.anthropic.answers.formatter import MessageFormatter
-from web.apis.anthropic.answers.objects import MessageOptions
+from web.apis.anthropic.answers import MessageFormatter, MessageOptions
 from web.bodies.json_encoding import iter_json
 
 if TYPE_CHECKING:
