@@ -23,8 +23,7 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.errors import DeviceLost
 from web.apis.responses.stored.state import open_state
 from web.http.browser_policy import BrowserPolicy
-from web.http.hypercorn_config import hypercorn_config
-from web.http.listeners import listen, open_listeners, url_of
+from web.http.listeners import hypercorn_config, listen, open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.observability.inspection.feed.feed import Feed
 from web.observability.metrics.metrics import Metrics

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from quart import request as query
 
 from actors.generating.unread import Unread
-from actors.groups.group import LiveGroup
+from actors.groups.request_groups import LiveGroup
 from runtime.errors import NotFound, RequestError, Unavailable
 from web.bodies.errors.handlers import install_error_handlers
 from web.bodies.errors.shapes import ErrorShapes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
-from actors.groups.group import LiveGroup
+from actors.groups.request_groups import LiveGroup
 from web.bodies.responses import json_response, paged_json_response, response_backlog
 from web.http.asgi import current_request
 from web.openapi.operations import LISTS, Parameter, Reply

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.groups.group import LiveGroup
+from actors.groups.request_groups import LiveGroup
 from web.cluster.control.routes import groups_of, holders, newest_first, oldest_first
 
 
