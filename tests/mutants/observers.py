@@ -204,9 +204,9 @@ MUTANTS = (
     ),
     Mutant(
         "a collector that is down is a line for each batch",
-        "web/observability/tracing/collector.py",
+        "web/observability/tracing/export.py",
         "            if not self._lost:\n",
         "            if self._lost >= 0:\n",
-        ("tests/unit/web/observability/tracing/test_collector.py",),
+        ("tests/unit/web/observability/tracing/test_export_collector.py",),
     ),
 )

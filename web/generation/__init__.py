@@ -3,14 +3,12 @@
 An API turns a body into an `Asked`, and the engine's events into its own words with a `Formatter`.
 
 - `asked`: `Asked`, a request that was understood, `generation_request`, by which each is made, and `CommonFields`, the
-  fields of a body that it reads whatever the API
+  fields of a body that it reads whatever the API, such as how important it is
 - `answer`: `Formatter`, which streams an answer or gathers it, and `Gathered`, what it has said so far
 - `responder`: `Responder`, which opens it and answers, streaming or whole, and may keep the answer
-- `prompts`: conversations and texts as token ids, within the context
+- `prompts`: conversations and texts as token ids, within the context; the parameters of tools that declare none
 - `sampling`: `SamplingFields`, the sampling parameters of every body, and what comes of them over the server's defaults
-- `tools`: the parameters of tools that declare none
 - `grammars`: what an answer must be, from a body's fields to one `Grammar`
-- `tiers`: how important a request is
 - `logprobs`: how likely a token was
 - `passed_over`: what clients send and nothing here reads; `ignored`: `IgnoredFields`, what is told of such fields
 - `infill`: prompts for filling in the middle

@@ -27,7 +27,7 @@ from web.apis.responses.routes import ERRORS as RESPONSE_ERRORS
 from web.apis.responses.routes import add_routes as add_response_routes
 from web.apis.utilities.routes import add_routes as add_utility_routes
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorRoute, ErrorShapes
+from web.bodies.errors.problem import ErrorRoute, ErrorShapes
 from web.generation.control.groups import add_routes as add_group_routes
 from web.generation.openai_format.errors import Error, OpenAIErrors
 from web.generation.openai_format.requests import Settings as OpenAISettings

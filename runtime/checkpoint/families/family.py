@@ -16,16 +16,14 @@ from runtime.checkpoint.families.sizes import plain_mlp
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runtime.checkpoint.experts_config import Experts
+    from runtime.checkpoint.layer_config import Experts, LayerShape, RopeKind
     from runtime.checkpoint.families.activations import Activation, OutputGate
     from runtime.checkpoint.families.layout import Rule
     from runtime.checkpoint.families.norms import QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
-    from runtime.checkpoint.layer_shape import LayerShape
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.recurrent_config import NoMixerConfig, RecurrentConfig
-    from runtime.checkpoint.rope_config import RopeKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from runtime.errors import RequestError
 from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
-from web.generation.asked import Asked
+from web.generation.asked import Asked, tier_of
 from web.generation.grammars import grammar_of
 from web.generation.openai_format.answers.options import ChatRecord
 from web.generation.openai_format.chat.answers import CalledFunction, ChatFormatter, ToolCall
@@ -31,7 +31,6 @@ from web.generation.openai_format.requests import (
 )
 from web.generation.openai_format.schemas import HINTS, UNSUPPORTED
 from web.generation.prompts import conversation_prompt, errors_named
-from web.generation.tiers import tier_of
 from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:

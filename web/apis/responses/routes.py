@@ -11,7 +11,7 @@ from web.apis.responses.answers import Response as ResponseObject
 from web.apis.responses.conversations import CONVERSATIONS, QUESTION, add_conversations
 from web.apis.responses.input.schemas import PromptBody, ResponseBody
 from web.apis.responses.retrieval import PATH, add_stored_routes
-from web.bodies.errors.shapes import ErrorRoute
+from web.bodies.errors.problem import ErrorRoute
 from web.generation.control.fields import CONTROL_HEADERS
 from web.generation.openai_format.errors import Error, OpenAIErrors
 from web.openapi.operations import GENERATES, Api, Reply

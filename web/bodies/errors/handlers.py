@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
     from quart_trio.wrappers import TrioResponse as Response
 
-    from web.bodies.errors.shapes import ErrorShapes
+    from web.bodies.errors.problem import ErrorShapes
 
 logger = logging.getLogger("cede.web")
 

@@ -14,7 +14,7 @@ from actors.generating.unread import Unread
 from actors.groups.request_groups import LiveGroup
 from runtime.errors import NotFound, RequestError, Unavailable
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorShapes
+from web.bodies.errors.problem import ErrorShapes
 from web.bodies.query import number
 from web.bodies.responses import json_response
 from web.cluster.control.answers import (

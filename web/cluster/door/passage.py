@@ -17,7 +17,7 @@ from werkzeug.datastructures import Headers
 from runtime.common.log_text import shortened
 from runtime.errors import ShuttingDown, Unavailable
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorShapes
+from web.bodies.errors.problem import ErrorShapes
 from web.bodies.responses import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
 from web.generation.openai_format.errors import OpenAIErrors

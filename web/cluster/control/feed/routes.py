@@ -13,9 +13,8 @@ from web.bodies.responses import StreamBody
 from web.cluster.control.answers import FrameOf
 from web.cluster.control.feed.follower import followed
 from web.http.asgi import current_request
-from web.observability.inspection.feed.frames import Frame
+from web.observability.inspection.feed.frames import END, KEEP_ALIVE, Frame, sse_of
 from web.observability.inspection.feed.routes import follows
-from web.observability.inspection.feed.stream import END, KEEP_ALIVE, sse_of
 from web.openapi.operations import EVENTS, Parameter, Reply
 
 if TYPE_CHECKING:

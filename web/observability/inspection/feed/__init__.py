@@ -2,8 +2,7 @@
 
     records     Record: an event as it is told, and whom it may be told; Ring: the newest of them
     feed        Feed: an `Observer` that fills the ring, while there are viewers
-    frames      Frames: what a viewer is told at a time, and how the engine stands
-    stream      FeedStream: the body of a response
+    frames      Frames: what a viewer is told at a time, and how the engine stands; FeedStream: the body of a response
     routes      the route
     answers     what is told
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.checkpoint.layer_config import ExpertsConfig
 from runtime.checkpoint.families.activations import OutputGate
 from runtime.errors import CheckpointError
 

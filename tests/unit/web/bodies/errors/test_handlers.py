@@ -9,7 +9,7 @@ from quart.testing import WebsocketResponseError
 
 from runtime.errors import QueueFull, RequestError
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorRoute, ErrorShapes
+from web.bodies.errors.problem import ErrorRoute, ErrorShapes
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.process.access.api_keys import KeyRefused

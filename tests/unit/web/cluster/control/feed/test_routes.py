@@ -14,7 +14,7 @@ from web.cluster.control.feed.routes import KEEP_ALIVE_SECONDS, ClusterStream
 from web.cluster.control.feed.untaken import Standing, Untaken
 from web.cluster.control.routes import control_app
 from web.http.browser_policy import BrowserPolicy
-from web.observability.inspection.feed.stream import END, KEEP_ALIVE
+from web.observability.inspection.feed.frames import END, KEEP_ALIVE
 
 
 async def get(workers: TellingWorkers, path: str, stop: trio.Event | None = None) -> tuple[int, str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.kv.disk.losses import Losses
+from runtime.kv.disk.index import Losses
 
 
 def test_who_watches_is_woken_once_until_the_losses_are_taken() -> None:

@@ -12,8 +12,7 @@ from tests.fakes.engine import FakeEngine, as_engine
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.unit.web.observability.inspection.feed.viewers import ADMIN, ANN, BEN, Frame, read_frame, watching
 from web.observability.inspection.feed.feed import Feed
-from web.observability.inspection.feed.frames import INTERVAL, MOST_EVENTS
-from web.observability.inspection.feed.stream import KEEP_ALIVE
+from web.observability.inspection.feed.frames import INTERVAL, KEEP_ALIVE, MOST_EVENTS
 
 if TYPE_CHECKING:
     from trio.testing import MockClock

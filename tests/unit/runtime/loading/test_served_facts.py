@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from runtime.checkpoint.open import open_checkpoint
-from runtime.loading.facts import facts_of
+from runtime.loading.served import facts_of
 from tests.models.checkpoints import FAMILIES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import BOS, InfillTokenizer
 from tests.fakes.engine import model
 from tests.unit.web.bounds import unbounded
-from web.apis.infill.fim import parse_fim
+from web.apis.infill.parse import parse_fim
 from web.apis.infill.schemas import FimBody
 
 if TYPE_CHECKING:

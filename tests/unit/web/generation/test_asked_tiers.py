@@ -14,7 +14,7 @@ from web.apis.ollama.parse import parse_chat as parse_ollama_chat
 from web.apis.ollama.parse import parse_generate
 from web.apis.openai.chat import parse_chat
 from web.apis.openai.completions import parse_completion
-from web.generation.tiers import priority_of, tier_of
+from web.generation.asked import priority_of, tier_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

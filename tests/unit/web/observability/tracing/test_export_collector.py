@@ -10,7 +10,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-from web.observability.tracing.collector import SDK_LOGGERS, told
+from web.observability.tracing.export import SDK_LOGGERS, told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

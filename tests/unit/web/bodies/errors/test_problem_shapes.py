@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from werkzeug.datastructures import Headers
 
-from web.bodies.errors.problem import Problem
-from web.bodies.errors.shapes import ErrorRoute, ErrorShapes
+from web.bodies.errors.problem import ErrorRoute, ErrorShapes, Problem
 
 
 class NamedShape:
