@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, TypeVar
 from web.apis.anthropic.answers import MessageFormatter, MessageOptions
 from web.apis.anthropic.prompts.conversation import conversation_of
 from web.apis.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
-from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
 from web.bodies.strict_model import known_fields, parse_model, unknown_fields
 from web.generation.asked import Asked, generation_request
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.generation.prompts import conversation_prompt
 from web.process.limits import MAX_PROMPTS
 
@@ -69,7 +68,6 @@ def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROM
 
 def _read(schema: type[BodyT], raw: bytes, model: ServedModel) -> tuple[BodyT, TokenIds, ChatPrompt]:
     """Return a body, and its prompt as token ids and as the model's chat format made it."""
-    check_json_size(raw, model.context_length)
-    body = parse_model(schema, raw, UNSUPPORTED)
+    body = parse_model(schema, raw, UNSUPPORTED, model.context_length)
     ids, prompt = conversation_prompt(conversation_of(body), model)
     return body, ids, prompt

@@ -10,7 +10,7 @@ from web.apis.anthropic.parse import count_tokens, parse_messages
 from web.apis.anthropic.prompts.schemas import CountBody, MessagesBody
 from web.bodies.responses import json_response
 from web.generation.control.fields import CONTROL_HEADERS
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.http.asgi import current_request
 from web.openapi.operations import Api, Reply
 

@@ -9,7 +9,6 @@ from runtime.chat.chat import ChatPrompt
 from runtime.errors import RequestError
 from web.apis.infill.answers import InfillFormatter, InfillOptions
 from web.apis.infill.schemas import HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL, FimBody, InfillBody
-from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked
@@ -42,8 +41,7 @@ def parse_infill(
 ) -> Asked[InfillOptions]:
     """Parse the body of `POST /infill`; a `responder.ParseFunction`, with how this server answers."""
     settings = settings or Settings()
-    check_json_size(raw, model.context_length)
-    body = parse_model(InfillBody, raw, UNSUPPORTED_IN_INFILL)
+    body = parse_model(InfillBody, raw, UNSUPPORTED_IN_INFILL, model.context_length)
     if generations(body) > 1:
         raise RequestError("A gap is filled once: 'n' and 'best_of' must be 1.", param="n")
     check_generations(1, 1, max_generations)
@@ -85,8 +83,7 @@ def parse_fim(
     Without a suffix the text simply goes on, as in Mistral's API.
     """
     settings = settings or Settings()
-    check_json_size(raw, model.context_length)
-    body = parse_model(FimBody, raw, UNSUPPORTED)
+    body = parse_model(FimBody, raw, UNSUPPORTED, model.context_length)
     if body.random_seed is not None:
         if body.seed is not None:
             raise RequestError("'seed' and 'random_seed' are one: give one.", param="random_seed")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from web.apis.ollama.answers import Answer, AnswerShape
     from web.apis.ollama.schemas import GenerationBody
     from web.bodies.prompt_tokens import TokenIds
-    from web.generation.ignored import IgnoredFields
+    from web.generation.passed_over import IgnoredFields
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from web.apis.ollama.asked import answer_request, load_request
 from web.apis.ollama.conversations import answer_grammar, conversation_of, reasoning_of
 from web.apis.ollama.schemas import ChatBody, EmbedBody, GenerateBody, OldEmbedBody, ignored_fields, parse_body
 from web.bodies.json_encoding import LazyJsonArray
-from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_token_ids, encode_prompt
 from web.generation.embeddings import EmbeddingRequest, check_dimensions, input_ids, pooling_of
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.generation.infill import Infill, infill_end_ids, infill_prompt
 from web.generation.prompts import conversation_prompt
 from web.process.limits import MAX_PROMPTS
@@ -41,8 +40,7 @@ def parse_chat(
 ) -> Asked[AnswerOptions] | LoadRequest:
     """Parse the body of `POST /api/chat`; like a `responder.ParseFunction`, and `ignored` tells of its other fields."""
     ignored = ignored or IgnoredFields()
-    check_json_size(raw, model.context_length)
-    body = parse_body(ChatBody, raw)
+    body = parse_body(ChatBody, raw, model.context_length)
     if not body.messages:
         return load_request(body, model, message_shape)
     if model.chat is None:
@@ -59,8 +57,7 @@ def parse_generate(
 ) -> Asked[AnswerOptions] | LoadRequest:
     """Parse the body of `POST /api/generate`; as `parse_chat`."""
     ignored = ignored or IgnoredFields()
-    check_json_size(raw, model.context_length)
-    body = parse_body(GenerateBody, raw)
+    body = parse_body(GenerateBody, raw, model.context_length)
     if not body.prompt and not body.suffix:
         return load_request(body, model, response_shape)
     _check_consistency(body, model)
@@ -127,8 +124,7 @@ def parse_embed(
 
     A batch may have more prompts than the server can hold at a time: they are read one after the other.
     """
-    check_json_size(raw, model.context_length)
-    body = parse_body(EmbedBody, raw)
+    body = parse_body(EmbedBody, raw, model.context_length)
     (ignored or IgnoredFields()).tell("embed", ignored_fields(body))
     pooling = pooling_of(model)
     check_dimensions(body.dimensions or None, model)  # 0 asks for nothing
@@ -142,8 +138,7 @@ def parse_old_embed(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, ignored: IgnoredFields | None = None
 ) -> EmbeddingRequest:
     """Parse the body of `POST /api/embeddings`, whose one vector is not normalised; as `parse_embed`."""
-    check_json_size(raw, model.context_length)
-    body = parse_body(OldEmbedBody, raw)
+    body = parse_body(OldEmbedBody, raw, model.context_length)
     (ignored or IgnoredFields()).tell("embeddings", ignored_fields(body))
     pooling = pooling_of(model)
     return EmbeddingRequest(input_ids([body.prompt], model, "prompt"), pooling, False, _old_answer)

@@ -30,7 +30,7 @@ from web.bodies.responses import json_response
 from web.bodies.strict_model import parse_model
 from web.generation.control.fields import CONTROL_HEADERS, with_headers
 from web.generation.embeddings import Embedder
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.http.asgi import current_request
 from web.openapi.operations import GENERATES, Api, Reply
 

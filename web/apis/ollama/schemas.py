@@ -170,13 +170,13 @@ UNSUPPORTED: dict[str, tuple[object, ...]] = {
 UNSUPPORTED_IN_MESSAGES: dict[str, tuple[object, ...]] = {"images": ([],)}
 
 
-def parse_body(schema: type[BodyT], raw: bytes) -> BodyT:
-    """Validate the body `raw`.
+def parse_body(schema: type[BodyT], raw: bytes, context_length: int) -> BodyT:
+    """Validate the body `raw` of a request to a model with so long a context.
 
     Raises:
         RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault.
     """
-    body = parse_model(schema, raw, UNSUPPORTED)
+    body = parse_model(schema, raw, UNSUPPORTED, context_length)
     if body.options is not None:
         refuse_unsupported(body.options, UNSUPPORTED_OPTIONS, "options.")
     return body

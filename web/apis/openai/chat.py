@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired
 from typing_extensions import TypedDict
 
 from runtime.errors import RequestError
-from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked, tier_of
@@ -45,8 +44,7 @@ def parse_chat(
 ) -> Asked[ResponseOptions]:
     """Parse the body of `POST /v1/chat/completions`; a `responder.ParseFunction`, with how this server answers."""
     settings = settings or Settings()
-    check_json_size(raw, model.context_length)
-    body = parse_model(ChatBody, raw, UNSUPPORTED)
+    body = parse_model(ChatBody, raw, UNSUPPORTED, model.context_length)
     if body.store and not settings.stores:
         raise RequestError("'store' is not supported by this server.", param="store", code="unsupported_parameter")
     check_generations(1, generations(body), max_generations)

@@ -10,7 +10,6 @@ from runtime.chat.chat import ChatPrompt
 from runtime.chat.parts import TextPart
 from runtime.errors import RequestError
 from web.bodies.fields import Prompt, Text, TopLogprobs
-from web.bodies.json_size import check_json_size
 from web.bodies.json_encoding import Long
 from web.bodies.prompt_tokens import check_generations, check_token_ids, encode_prompt, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
@@ -61,8 +60,7 @@ def parse_completion(
 ) -> Asked[ResponseOptions]:
     """Parse the body of `POST /v1/completions`; a `responder.ParseFunction`, with how this server answers."""
     settings = settings or Settings()
-    check_json_size(raw, model.context_length)
-    body = parse_model(CompletionBody, raw, UNSUPPORTED)
+    body = parse_model(CompletionBody, raw, UNSUPPORTED, model.context_length)
     prompts = split_prompts(body.prompt)
     check_generations(len(prompts), generations(body), max_generations)
     max_tokens = token_limit(body, default=COMPLETION_MAX_TOKENS)

@@ -14,11 +14,10 @@ from typing_extensions import TypedDict
 from runtime.step.prompt_rows.wanted import Pooling
 from web.bodies.fields import Name, Priority, Prompt
 from web.bodies.json_encoding import LazyJsonArray, Long, SelfEncoding
-from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import split_prompts
 from web.bodies.strict_model import StrictModel, parse_model, show_unsupported, unknown_fields
 from web.generation.embeddings import EmbeddingRequest, check_dimensions, input_ids, pooling_of
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.process.limits import MAX_INTEGER, MAX_PROMPTS
 
 if TYPE_CHECKING:
@@ -59,8 +58,7 @@ def parse_embeddings(
 
     A batch may have more prompts than the server can hold at a time: they are read one after the other.
     """
-    check_json_size(raw, model.context_length)
-    body = parse_model(EmbeddingBody, raw, UNSUPPORTED)
+    body = parse_model(EmbeddingBody, raw, UNSUPPORTED, model.context_length)
     pooling = pooling_of(model)
     check_dimensions(body.dimensions, model)
     prompts = input_ids(split_prompts(body.input), model, "input")

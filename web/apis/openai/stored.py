@@ -13,7 +13,6 @@ from runtime.errors import RequestError
 from web.apis.openai.chat import StoredMessage
 from web.bodies.fields import Metadata
 from web.bodies.json_encoding import EncodedJson, Long, SelfEncoding, dumps
-from web.bodies.json_size import check_json_size
 from web.bodies.query import entries, page_asked, page_object
 from web.bodies.responses import encode_json, json_response
 from web.bodies.strict_model import StrictModel, parse_model
@@ -120,8 +119,7 @@ def parse_metadata(raw: bytes, model: ServedModel, max_generations: int = 1) -> 
     Raises:
         RequestError: it is not valid.
     """
-    check_json_size(raw, model.context_length)
-    return parse_model(MetadataBody, raw).metadata or {}
+    return parse_model(MetadataBody, raw, context_length=model.context_length).metadata or {}
 
 
 def keeper(store: ObjectStore | None, options: ResponseOptions) -> Keep | None:

@@ -19,7 +19,7 @@ from web.apis.responses.input.items import MAX_ITEMS
 from web.apis.responses.stored.archive import no_history, store_ended
 from web.apis.responses.stored.making import Making
 from web.bodies.responses import json_response
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.http.asgi import current_request
 from web.storage.detached.attaching import attached
 from web.storage.objects import Kind

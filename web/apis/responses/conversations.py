@@ -14,7 +14,6 @@ from web.apis.responses.input.turns import turns_of
 from web.bodies.fields import Metadata
 from web.bodies.json_encoding import EncodedJson
 from web.bodies.responses import json_response
-from web.bodies.json_size import check_json_size
 from web.bodies.query import page_asked
 from web.bodies.strict_model import StrictModel, parse_model
 from web.http.asgi import current_request
@@ -67,8 +66,7 @@ def read_conversation(raw: bytes, model: ServedModel, _: int = 1) -> tuple[list[
     Raises:
         RequestError: they are not valid, or an item is of a kind that cede does not know.
     """
-    check_json_size(raw, model.context_length)
-    body = parse_model(ConversationBody, raw)
+    body = parse_model(ConversationBody, raw, context_length=model.context_length)
     return _stored(body.items or []), body.metadata or {}
 
 
@@ -78,8 +76,7 @@ def read_metadata(raw: bytes, model: ServedModel, _: int = 1) -> Mapping[str, st
     Raises:
         RequestError: they are not valid.
     """
-    check_json_size(raw, model.context_length)
-    return parse_model(MetadataBody, raw).metadata or {}
+    return parse_model(MetadataBody, raw, context_length=model.context_length).metadata or {}
 
 
 def read_items(raw: bytes, model: ServedModel, _: int = 1) -> list[Json]:
@@ -88,8 +85,7 @@ def read_items(raw: bytes, model: ServedModel, _: int = 1) -> list[Json]:
     Raises:
         RequestError: they are not valid, or one is of a kind that cede does not know.
     """
-    check_json_size(raw, model.context_length)
-    return _stored(parse_model(ItemsBody, raw).items)
+    return _stored(parse_model(ItemsBody, raw, context_length=model.context_length).items)
 
 
 def _stored(items: Sequence[AnyItem]) -> list[Json]:

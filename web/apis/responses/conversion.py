@@ -19,12 +19,11 @@ from web.apis.responses.input.tools import choice_of, tools_of
 from web.apis.responses.input.turns import turns_of
 from web.apis.responses.output.envelope import ResponseOptions, asked_fields
 from web.apis.responses.output.events import ResponseFormatter
-from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import TOO_LONG, too_long
 from web.bodies.strict_model import known_fields, parse_model, unknown_fields
 from web.generation.asked import Asked, generation_request
 from web.generation.grammars import ANY_OBJECT, schema_grammar
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.generation.prompts import conversation_prompt, errors_named
 from web.storage.objects import ItemPage, check_ids
 
@@ -85,8 +84,7 @@ def read_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> Respo
     Raises:
         RequestError: it is not valid, or asks for what cede does not do.
     """
-    check_json_size(raw, model.context_length)
-    return parse_model(ResponseBody, raw, UNSUPPORTED)
+    return parse_model(ResponseBody, raw, UNSUPPORTED, model.context_length)
 
 
 def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> PromptBody:
@@ -95,8 +93,7 @@ def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -
     Raises:
         RequestError: as `read_body` does.
     """
-    check_json_size(raw, model.context_length)
-    return parse_model(PromptBody, raw, UNSUPPORTED)
+    return parse_model(PromptBody, raw, UNSUPPORTED, model.context_length)
 
 
 def check_state(body: PromptBody) -> None:

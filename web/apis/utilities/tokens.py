@@ -12,7 +12,6 @@ from pydantic import ConfigDict, Field
 from runtime.errors import RequestError
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
 from web.bodies.fields import Name, Text, TokenIds
-from web.bodies.json_size import check_json_size
 from web.bodies.strict_model import StrictModel, parse_model, show_unsupported
 from web.generation.openai_format.chat.messages import conversation_of
 from web.generation.openai_format.chat.schema import ChatBody, Message
@@ -67,8 +66,7 @@ def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Tokens:
     Raises:
         RequestError: the body is not valid, or the text is too long.
     """
-    check_json_size(raw, model.context_length)
-    body = parse_model(TokenizeBody, raw, UNSUPPORTED)
+    body = parse_model(TokenizeBody, raw, UNSUPPORTED, model.context_length)
     given = [name for name in ("content", "prompt", "messages") if getattr(body, name) is not None]
     if len(given) != 1:
         raise RequestError("Give one of 'content', 'prompt' and 'messages'.", param=given[1] if given else "content")
@@ -86,8 +84,7 @@ def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Tokens:
 def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Detokenized:
     """Answer the body of `POST /detokenize`, with the text under both servers' names; see `tokenize`."""
     bound = _bound(model)
-    check_json_size(raw, bound)
-    ids = parse_model(DetokenizeBody, raw).tokens
+    ids = parse_model(DetokenizeBody, raw, context_length=bound).tokens
     if len(ids) > bound:
         raise RequestError(f"At most {bound} tokens are turned into text.", param="tokens")
     if ids and max(ids) >= model.vocab_size:
@@ -98,12 +95,12 @@ def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Detokeni
 
 def apply_template(raw: bytes, model: ServedModel, max_generations: int) -> AppliedTemplate:
     """Answer the body of `POST /apply-template`: the prompt of a chat; see `tokenize`."""
-    check_json_size(raw, model.context_length)
-    return {"prompt": render(conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS)), model).text}
+    body = parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS, model.context_length)
+    return {"prompt": render(conversation_of(body), model).text}
 
 
 def _chat_ids(raw: bytes, model: ServedModel, *, add_special_tokens: bool) -> list[int]:
-    conversation = conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS))
+    conversation = conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS, model.context_length))
     if add_special_tokens:  # beside those that the template has written
         return _encode(render(conversation, model).text, model, "messages", add_special_tokens=True)
     return list(conversation_prompt(conversation, model)[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from web.generation.ignored import MOST_NAMES, MOST_TOLD, IgnoredFields
+from web.generation.passed_over import MOST_NAMES, MOST_TOLD, IgnoredFields
 
 if TYPE_CHECKING:
     import pytest

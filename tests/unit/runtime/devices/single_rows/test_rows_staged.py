@@ -12,7 +12,7 @@ import torch
 
 from runtime.devices.mps.rows import MetalRows
 from runtime.devices.single_rows import rows
-from runtime.devices.single_rows.staged import MOST_ROWS, MOST_ROWS_OF_ONE, stage_single_rows
+from runtime.devices.single_rows.rows import MOST_ROWS, MOST_ROWS_OF_ONE, stage_single_rows
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
