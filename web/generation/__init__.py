@@ -9,10 +9,10 @@ An API turns a body into an `Asked`, and the engine's events into its own words 
 - `prompts`: conversations and texts as token ids, within the context; the parameters of tools that declare none
 - `sampling`: `SamplingFields`, the sampling parameters of every body, and what comes of them over the server's defaults
 - `grammars`: what an answer must be, from a body's fields to one `Grammar`
-- `logprobs`: how likely a token was
 - `passed_over`: what clients send and nothing here reads; `IgnoredFields`, what is told of fields that nobody knows
 - `infill`: prompts for filling in the middle
-- `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer, as each API needs them
+- `answer_parts`: `AnswerParts`, the engine's events as the parts of an answer, as each API needs them; how likely a
+  token was
 - `control`: what a request says of its own fate, and groups
 - `embeddings`: texts as vectors
 - `openai_format`: OpenAI's bodies and answers, which other APIs have as well

@@ -1,9 +1,11 @@
-"""The parts of a request's answers, generation by generation, as each API needs them."""
+"""The parts of a request's answers, generation by generation, as each API needs them, and how likely tokens were."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+
+from typing_extensions import TypedDict
 
 from actors.core.generation import FinishReason, PromptScored, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     from actors.core.generation import Finished, Progress
     from runtime.chat.parts import OutputParser, Part
+    from runtime.text.tokenizer import Tokenizer
 
 
 class WholeCalls:
@@ -153,3 +156,29 @@ class AnswerParts:
         if finished.reason is FinishReason.STOP and begun and begun == ended:
             return TOOL_CALLS
         return finished.reason.value
+
+
+class Alternative(TypedDict):
+    """A token that was likely."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprobs(Alternative):
+    """A token, and those that were likely in its place."""
+
+    top_logprobs: list[Alternative]
+
+
+def token_logprobs(token: Token, tokenizer: Tokenizer) -> TokenLogprobs:
+    """Return the object of a token that was made with log-probabilities, with those of its alternatives in it."""
+    assert token.logprobs is not None
+    top = [_alternative(*alternative, tokenizer) for alternative in token.logprobs.top]
+    return {**_alternative(token.token_id, token.logprobs.logprob, tokenizer), "top_logprobs": top}
+
+
+def _alternative(token_id: int, logprob: float, tokenizer: Tokenizer) -> Alternative:
+    text = tokenizer.token_text(token_id)
+    return {"token": text, "logprob": logprob, "bytes": list(tokenizer.token_bytes(token_id))}

@@ -1,16 +1,21 @@
-"""Stored objects, as plain data."""
+"""Stored objects, as plain data, and their items on their way into the store and out of it."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.common.units import MIB
 from runtime.errors import NotFound, RequestError
+from web.bodies.json_encoding import EncodedJson
+from web.bodies.query import page_object
+from web.bodies.responses import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from web.bodies.json_encoding import JsonObject
 
 LISTED_BYTES = 16 * MIB
 """Bytes of a page, from which on it ends: a hundred long objects or items would take more than any reader may."""
@@ -209,3 +214,18 @@ class Bounds:
 
     size: int
     age: float
+
+
+async def encoded(items: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """Return items as they are stored: sent as they are, and never parsed for that.  Others run in between.
+
+    Args:
+        items: each with an id; their long parts may be `SelfEncoding`.
+    """
+    return [Item(item["id"], await encode_json(item)) for item in items]
+
+
+def page_json(page: ItemPage) -> JsonObject:
+    """Return a page of stored items in OpenAI's form, as `json_encoding.iter_json` takes it."""
+    data = [EncodedJson(item.body) for item in page.items]
+    return page_object(data, [item.id for item in page.items], has_more=page.has_more)

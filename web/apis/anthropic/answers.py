@@ -16,7 +16,7 @@ from web.apis.anthropic.errors import error_object
 from web.bodies.json_encoding import Long, RawJson, dumps
 from web.generation.answer import TEXT, THOUGHT, Formatter, Gathered
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
-from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.control.fields import CancelNote, cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

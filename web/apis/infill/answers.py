@@ -14,7 +14,7 @@ from web.bodies.event_stream import sse
 from web.bodies.json_encoding import Long
 from web.generation.answer import Formatter, Gathered
 from web.generation.answer_parts import AnswerParts
-from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.control.fields import CancelNote, cancel_note
 from web.generation.openai_format.answers.usage import Timings, timings
 from web.generation.openai_format.errors import error_object
 

@@ -15,15 +15,13 @@ from actors.core.generation import FinishReason, Token
 from runtime.chat.parts import CallArguments, CallStart, PlainParser, ReasoningPart, TextPart
 from web.bodies.json_encoding import Long, RawJson, SelfEncoding, iter_json
 from web.generation.answer import THOUGHT, Formatter, Gathered
-from web.generation.answer_parts import AnswerParts
-from web.generation.control.cancel_note import CancelNote, cancel_note
-from web.generation.logprobs import Alternative, token_logprobs
+from web.generation.answer_parts import Alternative, AnswerParts, token_logprobs
+from web.generation.control.fields import CancelNote, cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from actors.core.generation import Finished
-    from actors.core.generation import Progress as EngineProgress
+    from actors.core.generation import Finished, Progress as EngineProgress
     from runtime.chat.parts import OutputParser, Part
     from runtime.text.tokenizer import Tokenizer
     from web.bodies.errors.problem import Problem

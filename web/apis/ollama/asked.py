@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.apis.ollama.answers import AnswerFormatter, AnswerOptions
-from web.apis.ollama.options import Options, check_penalties, max_tokens, plain_fields
-from web.apis.ollama.schemas import ignored_fields
+from web.apis.ollama.schemas import Options, check_penalties, ignored_fields, max_tokens, plain_fields
 from web.bodies.json_encoding import dumps
 from web.bodies.strict_model import known_fields
 from web.generation.asked import Asked, generation_request

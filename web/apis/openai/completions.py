@@ -14,7 +14,7 @@ from web.bodies.json_encoding import Long
 from web.bodies.prompt_tokens import check_generations, check_token_ids, encode_prompt, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked
-from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.control.fields import CancelNote, cancel_note
 from web.generation.grammars import grammar_of
 from web.generation.infill import Infill, infill_prompt, refuse_truncation
 from web.generation.openai_format.answers.formatter import AnyAnswer, AnyChunk, AnyPiece, CompletionFormatter

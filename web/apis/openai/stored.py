@@ -20,8 +20,7 @@ from web.generation.openai_format.chat.answers import ChatCompletion
 from web.http.asgi import current_request
 from web.openapi.operations import LISTS, PAGES, Parameter, Reply
 from web.process.limits import MAX_METADATA
-from web.storage.items import encoded, page_json
-from web.storage.objects import Kind, Listing, ObjectNotFound, StoredObject
+from web.storage.objects import Kind, Listing, ObjectNotFound, StoredObject, encoded, page_json
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from web.apis.responses.input.items import InputItem, stored_items
 from web.apis.responses.input.turns import turns_of
 from web.bodies.fields import Metadata
 from web.bodies.json_encoding import EncodedJson
-from web.bodies.responses import json_response
 from web.bodies.query import page_asked
+from web.bodies.responses import json_response
 from web.bodies.strict_model import StrictModel, parse_model
 from web.http.asgi import current_request
 from web.openapi.operations import LISTS, PAGES, Reply
-from web.storage.items import encoded, page_json
-from web.storage.objects import ItemPage, Kind, ObjectNotFound
+from web.storage.objects import ItemPage, Kind, ObjectNotFound, encoded, page_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from runtime.errors import RequestError
-from web.apis.responses.answers import DeletedResponse, Event, ItemList
-from web.apis.responses.answers import Response as ResponseObject
+from web.apis.responses.answers import DeletedResponse, Event, ItemList, Response as ResponseObject
 from web.bodies.json_encoding import EncodedJson
-from web.bodies.responses import json_response
 from web.bodies.query import flag, number, page_asked
+from web.bodies.responses import json_response
 from web.http.asgi import current_request
 from web.openapi.operations import LISTS, PAGES, Parameter, Reply
 from web.storage.detached.attaching import attached
-from web.storage.items import page_json
-from web.storage.objects import Kind, ObjectNotFound
+from web.storage.objects import Kind, ObjectNotFound, page_json
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from web.apis.responses.answers import AnyItem, Called, ItemEvent, Part
     from web.bodies.json_encoding import Long
-    from web.generation.logprobs import TokenLogprobs
+    from web.generation.answer_parts import TokenLogprobs
 
 T = TypeVar("T")
 

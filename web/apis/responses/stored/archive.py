@@ -14,8 +14,7 @@ from web.apis.responses.conversion import NOTHING, History, references
 from web.apis.responses.input.items import MAX_ITEMS
 from web.bodies.json_encoding import dumps
 from web.bodies.responses import encode_json
-from web.storage.items import encoded
-from web.storage.objects import ItemNotFound, Kind, ObjectNotFound, StoredObject
+from web.storage.objects import ItemNotFound, Kind, ObjectNotFound, StoredObject, encoded
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:

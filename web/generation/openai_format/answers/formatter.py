@@ -19,7 +19,7 @@ from web.bodies.event_stream import iter_sse, sse
 from web.bodies.json_encoding import JsonObject, Long, dumps
 from web.generation.answer import Formatter, Gathered
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
-from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.control.fields import CancelNote, cancel_note
 from web.generation.openai_format.answers.prompt_scores import PromptLogprob, echoed_tokens, prompt_logprobs
 from web.generation.openai_format.answers.usage import RunningUsage, Timings, Usage, UsageCounter, timings
 from web.generation.openai_format.errors import error_object

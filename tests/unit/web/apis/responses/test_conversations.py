@@ -27,7 +27,7 @@ from tests.unit.web.openapi.documents import check, document_of, schema_of
 from web.apis.responses.stored.state import State, open_state
 from web.process.options import StateOptions
 from web.serving.app import create_app
-from web.storage.items import encoded
+from web.storage.objects import encoded
 
 if TYPE_CHECKING:
     from quart.typing import TestClientProtocol

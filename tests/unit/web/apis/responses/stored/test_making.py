@@ -23,8 +23,7 @@ from web.apis.responses.stored.archive import Archive
 from web.apis.responses.stored.making import BackgroundResponses
 from web.bodies.query import PageAsked
 from web.storage.detached.runs import KEPT_SECONDS, RunBounds, RunsFull, open_runs
-from web.storage.items import encoded
-from web.storage.objects import Bounds, Kind, ObjectNotFound
+from web.storage.objects import Bounds, Kind, ObjectNotFound, encoded
 from web.storage.store import StoreFailed, open_store
 
 if TYPE_CHECKING:

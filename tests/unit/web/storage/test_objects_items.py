@@ -7,13 +7,11 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from web.bodies.json_encoding import iter_json
 from web.bodies.query import PageAsked
 from web.storage.database import ObjectDatabase
-from web.storage.items import encoded, page_json
 from web.storage.objects import (
     LISTED_BYTES,
     Bounds,
@@ -26,6 +24,8 @@ from web.storage.objects import (
     ObjectTooLarge,
     StoredObject,
     TooManyItems,
+    encoded,
+    page_json,
 )
 
 if TYPE_CHECKING:
