@@ -35,7 +35,7 @@ class Family:
     Attributes:
         model_type: the name of the family's configuration class in transformers.
         qkv_bias: of the projections to queries, keys and values.
-        output_bias: of the attention's output.
+        output_bias: of the attention's output; None for one where those have one.
         output_gate: tells the gate of what attention gives, from the settings.
         mlp_bias: of the MLP's projections.
         norms: which there are, and where.
@@ -78,7 +78,7 @@ class Family:
 
     model_type: str
     qkv_bias: bool | str = False
-    output_bias: bool | str = False
+    output_bias: bool | str | None = None
     output_gate: Callable[[Settings], OutputGate | None] = no_gate
     mlp_bias: bool | str = False
     norms: Norms = LLAMA
