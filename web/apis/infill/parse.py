@@ -9,11 +9,11 @@ from runtime.chat.chat import ChatPrompt
 from runtime.errors import RequestError
 from web.apis.infill.answers import InfillFormatter, InfillOptions
 from web.apis.infill.schemas import HINTS_IN_INFILL, UNSUPPORTED_IN_INFILL, FimBody, InfillBody
-from web.bodies.prompt_tokens import check_generations, encode_prompt, kept_tokens
+from web.bodies.prompt_tokens import check_generations, kept_tokens
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked
 from web.generation.grammars import grammar_of
-from web.generation.infill import Infill, infill_prompt, refuse_truncation
+from web.generation.infill import Infill, infill_prompt, prompt_ids, refuse_truncation
 from web.generation.openai_format.chat.answers import ChatFormatter
 from web.generation.openai_format.requests import (
     Settings,
@@ -91,25 +91,17 @@ def parse_fim(
     check_generations(1, generations(body), max_generations)
     limit = token_limit(body, default=model.sampling.max_tokens)
     check_consistency(body, limit)
-    fills = bool(body.suffix)
     keep = kept_tokens(body.truncate_prompt_tokens, model, limit)
-    if fills:
-        refuse_truncation(keep)
-    ids = (
-        infill_prompt(Infill(body.prompt, body.suffix or ""), model, "suffix")
-        if fills
-        else encode_prompt(body.prompt, model, "prompt", keep=keep)
-    )
     request = openai_request(
         body,
         model,
         "fim",
-        [ids],
+        [prompt_ids(body.prompt, body.suffix, model, keep=keep)],
         ChatPrompt("", grammar=grammar_of(body)),
         max_tokens=limit,
         logprobs=None,
         continues=True,
-        fills=fills,
+        fills=bool(body.suffix),
     )
     settings.ignored.tell(request.id, unknown_fields(body, HINTS, UNSUPPORTED))
     options = response_options(body, request, model)

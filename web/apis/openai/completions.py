@@ -8,15 +8,14 @@ from typing_extensions import TypedDict
 
 from runtime.chat.chat import ChatPrompt
 from runtime.chat.parts import TextPart
-from runtime.errors import RequestError
 from web.bodies.fields import Prompt, Text, TopLogprobs
 from web.bodies.json_encoding import Long
-from web.bodies.prompt_tokens import check_generations, check_token_ids, encode_prompt, kept_tokens, split_prompts
+from web.bodies.prompt_tokens import check_generations, kept_tokens, split_prompts
 from web.bodies.strict_model import parse_model, unknown_fields
 from web.generation.asked import Asked
 from web.generation.control.fields import CancelNote, cancel_note
 from web.generation.grammars import grammar_of
-from web.generation.infill import Infill, infill_prompt, refuse_truncation
+from web.generation.infill import prompt_ids
 from web.generation.openai_format.answers.formatter import AnyAnswer, AnyChunk, AnyPiece, CompletionFormatter
 from web.generation.openai_format.answers.prompt_scores import PromptLogprob
 from web.generation.openai_format.requests import (
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from runtime.chat.parts import Part
     from runtime.loading.served import ServedModel
     from runtime.text.tokenizer import Tokenizer
-    from web.bodies.prompt_tokens import TokenIds
     from web.generation.openai_format.answers.formatter import Reason
     from web.generation.openai_format.answers.options import ResponseOptions
 
@@ -84,29 +82,6 @@ def parse_completion(
     logprobs = body.logprobs is not None
     options = response_options(body, request, model, echo, logprobs=logprobs, echo_logprobs=echo_logprobs)
     return Asked(request, options, bool(body.stream), TextFormatter)
-
-
-def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel, *, keep: int | None = None) -> TokenIds:
-    """Return the token ids of a completion's prompt; with a suffix, of the gap between the two.
-
-    Args:
-        prompt: as text, or as ids.
-        suffix: what comes after the gap.
-        model: to be served from.
-        keep: how many of the tokens are kept, the last ones; None for all.
-
-    Raises:
-        RequestError: it is empty, does not fit into the context, or holds unknown token ids; or there is a suffix, and
-            the model was not made to fill a gap.
-    """
-    if suffix:
-        if not isinstance(prompt, str):
-            raise RequestError("With a 'suffix', the prompt must be text.", param="suffix")
-        refuse_truncation(keep)
-        return infill_prompt(Infill(prompt, suffix), model, "suffix")
-    if isinstance(prompt, str):
-        return encode_prompt(prompt, model, "prompt", keep=keep)
-    return check_token_ids(tuple(prompt if keep is None else prompt[-keep:]), model, "prompt")
 
 
 def prompt_texts(prompts: Sequence[str | list[int]], tokenizer: Tokenizer) -> list[str]:
