@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from actors.core.generation import FinishReason, Token
 from runtime.chat.parts import CallArguments, CallStart, PlainParser, ReasoningPart, TextPart
+from web.bodies.errors.problem import ErrorShape
 from web.bodies.json_encoding import Long, RawJson, SelfEncoding, iter_json
 from web.generation.answer import THOUGHT, Formatter, Gathered
 from web.generation.answer_parts import Alternative, AnswerParts, token_logprobs
@@ -328,22 +329,12 @@ def line(value: JsonObject) -> bytes:
     return b"".join(iter_json(value)) + b"\n"
 
 
-def error_object(problem: Problem) -> Error:
-    """Return the object that Ollama's clients turn into an exception."""
+def error_object(problem: Problem, _: str | None = None) -> Error:
+    """Return the object that Ollama's clients turn into an exception; it has no place for the request's id."""
     return {"error": problem.message}
 
 
-class OllamaErrors:
-    """Ollama's error objects; an `ErrorShape`."""
-
-    def status(self, problem: Problem) -> int:
-        """Return the problem's own status."""
-        return problem.status
-
-    def body(self, problem: Problem, request_id: str | None) -> Error:
-        """Return the error object, which has no place for the request's id."""
-        return error_object(problem)
-
+OLLAMA_ERRORS = ErrorShape(error_object)
 
 CONTENT_TYPE = "application/x-ndjson"
 

@@ -11,9 +11,9 @@ from web.apis.responses.answers import Response as ResponseObject
 from web.apis.responses.conversations import CONVERSATIONS, QUESTION, add_conversations
 from web.apis.responses.input.schemas import PromptBody, ResponseBody
 from web.apis.responses.retrieval import PATH, add_stored_routes
-from web.bodies.errors.problem import ErrorRoute
+from web.bodies.errors.problem import ErrorRoute, ErrorShape
 from web.generation.control.fields import CONTROL_HEADERS
-from web.generation.openai_format.errors import Error, OpenAIErrors
+from web.generation.openai_format.errors import Error, error_object
 from web.openapi.operations import GENERATES, Api, Reply
 
 if TYPE_CHECKING:
@@ -25,16 +25,13 @@ if TYPE_CHECKING:
     from web.http.asgi import ScopedApp
 
 
-class ResponseErrors(OpenAIErrors):
-    """OpenAI's error objects, where a full queue is a 503: clients of this API retry that, and not a 429."""
-
-    def status(self, problem: Problem) -> int:
-        """Return the problem's own status, but for a full queue."""
-        return 503 if problem.code == QueueFull.code else problem.status
+def status_of(problem: Problem) -> int:
+    """Return the status of a problem: a full queue is a 503 here, since clients of this API retry that, and no 429."""
+    return 503 if problem.code == QueueFull.code else problem.status
 
 
-ERRORS = (ErrorRoute(PATH, ResponseErrors()), ErrorRoute(CONVERSATIONS, ResponseErrors()))
-"""The shape of the errors at these URLs."""
+ERRORS = tuple(ErrorRoute(path, ErrorShape(error_object, status_of)) for path in (PATH, CONVERSATIONS))
+"""The shape of the errors at these URLs: OpenAI's."""
 
 
 def add_routes(app: ScopedApp, responder: Responder, state: State | None) -> None:

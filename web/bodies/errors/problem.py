@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from runtime.common.log_text import shortened
 from runtime.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Self
 
     from werkzeug.datastructures import Headers
@@ -58,19 +59,17 @@ def report(error: CedeError) -> None:
         logger.error("%s: %s", type(error).__name__, error, exc_info=error)
 
 
-class ErrorShape(Protocol):
-    """The error objects of one API.  Pure: it holds nothing of a request."""
+@dataclass(frozen=True, slots=True)
+class ErrorShape:
+    """The error objects of one API.
 
-    def status(self, problem: Problem) -> int:
-        """Return the HTTP status that this API has for a problem."""
+    Attributes:
+        body: makes the error object of a problem, and of the id of the engine's request, None where there is none yet.
+        status: tells the HTTP status that this API has for a problem.
+    """
 
-    def body(self, problem: Problem, request_id: str | None) -> JsonObject:
-        """Return the error object.
-
-        Args:
-            problem: to be told.
-            request_id: of the engine's request; None where there is none yet.
-        """
+    body: Callable[[Problem, str | None], JsonObject]
+    status: Callable[[Problem], int] = attrgetter("status")
 
 
 @dataclass(frozen=True, slots=True)

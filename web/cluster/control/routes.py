@@ -29,7 +29,7 @@ from web.cluster.control.answers import (
 from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
 from web.cluster.control.questions import Question, Workers, labelled
-from web.generation.openai_format.errors import Error, OpenAIErrors
+from web.generation.openai_format.errors import Error, OPENAI_ERRORS
 from web.http.asgi import ScopedApp
 from web.http.body_budget import BodyBudget
 from web.observability.inspection.routes import MAX_WAIT
@@ -72,7 +72,7 @@ def control_app(workers: AllWorkers, stop: trio.Event, policy: BrowserPolicy) ->
     limits = Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
     app.bodies = BodyBudget(limits.bodies_bytes)
-    install_error_handlers(app, ErrorShapes(OpenAIErrors(), ()))
+    install_error_handlers(app, ErrorShapes(OPENAI_ERRORS, ()))
     apply_browser_policy(app, policy)
     about = "What all workers of a cluster do, and the end of requests at whichever worker they are."
     api = Api(app, "Control", about, Error, ERRORS)

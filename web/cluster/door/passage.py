@@ -20,7 +20,7 @@ from web.bodies.errors.handlers import install_error_handlers
 from web.bodies.errors.problem import ErrorShapes
 from web.bodies.responses import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
-from web.generation.openai_format.errors import OpenAIErrors
+from web.generation.openai_format.errors import OPENAI_ERRORS
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BODY_TIMEOUT, BodyBudget
 from web.serving.app import apply_browser_policy
@@ -83,7 +83,7 @@ class Passage:
         app = self.app = ScopedApp("cede-door", static_folder=None)
         app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
         app.bodies = BodyBudget(limits.bodies_bytes)
-        install_error_handlers(app, ErrorShapes(OpenAIErrors(), ()))
+        install_error_handlers(app, ErrorShapes(OPENAI_ERRORS, ()))
         apply_browser_policy(app, policy)
         app.before_request(self._pass_on)  # before any route is looked for: there are none here
 

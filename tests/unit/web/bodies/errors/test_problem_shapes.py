@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from werkzeug.datastructures import Headers
 
-from web.bodies.errors.problem import ErrorRoute, ErrorShapes, Problem
+from web.bodies.errors.problem import ErrorRoute, ErrorShape, ErrorShapes, Problem
 
 
-class NamedShape:
+def named(name: str) -> ErrorShape:
     """A shape whose error objects are its name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def status(self, problem: Problem) -> int:
-        """The problem's status."""
-        return problem.status
-
-    def body(self, problem: Problem, request_id: str | None) -> dict[str, Any]:
-        """An object with the name."""
-        return {"name": self.name, "id": request_id}
+    return ErrorShape(lambda problem, request_id: {"name": name, "id": request_id})
 
 
 SHAPES = ErrorShapes(
-    NamedShape("default"),
+    named("default"),
     [
-        ErrorRoute("/v1/messages", NamedShape("messages")),
-        ErrorRoute("/v1/models", NamedShape("versioned"), header="anthropic-version"),
+        ErrorRoute("/v1/messages", named("messages")),
+        ErrorRoute("/v1/models", named("versioned"), header="anthropic-version"),
     ],
 )
 
@@ -51,4 +39,4 @@ SHAPES = ErrorShapes(
 )
 def test_the_path_and_a_header_choose(path: str, headers: dict[str, str], name: str) -> None:
     shape = SHAPES.shape(path, Headers(headers))
-    assert shape.body(Problem("no", "invalid_request_error", 400), None)["name"] == name
+    assert shape.body(Problem("no", "invalid_request_error", 400), None) == {"name": name, "id": None}
