@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.core.account import Account
-from actors.core.generation import Event, Failed, FinishReason, Finished, GenerationRequest, LiveRequest, Timings
+from actors.core.generation import Event, Failed, Finished, FinishReason, GenerationRequest, LiveRequest, Timings
 from actors.core.receipts import CancelReason
 from actors.generating.buffer import EventBuffer
 from actors.generating.decode import decode

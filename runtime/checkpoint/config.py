@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from math import gcd, prod
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.layer_config import LayerShape
 from runtime.checkpoint.families.activations import read_activation
 from runtime.checkpoint.families.latent import parse_latent, rotated_dim
 from runtime.checkpoint.families.layer_kinds import layer_types, windows
@@ -19,16 +18,17 @@ from runtime.checkpoint.families.layer_shapes import read_shape
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
 from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number, section
+from runtime.checkpoint.layer_config import LayerShape
 from runtime.checkpoint.recurrent_config import BesideAttentionConfig
 from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.layer_config import Experts, LatentConfig, RopeConfig
     from runtime.checkpoint.families.activations import Activation, OutputGate
     from runtime.checkpoint.families.family import Family
     from runtime.checkpoint.families.norms import Norms, QkNorm
     from runtime.checkpoint.families.scales import Scales
+    from runtime.checkpoint.layer_config import Experts, LatentConfig, RopeConfig
     from runtime.checkpoint.recurrent_config import Recurrent, StatePart
 
 MAX_LAYERS = 1000  # what a file says of each layer takes memory before any weight is looked at

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import trio
 
 from actors.config import EngineConfig
-from actors.core.generation import Event, Failed, FinishReason, Finished, GenerationRequest, LiveRequest, Timings, Token
+from actors.core.generation import Event, Failed, Finished, FinishReason, GenerationRequest, LiveRequest, Timings, Token
 from actors.core.life import State
 from actors.core.places.extents import ArenaStatistics
 from actors.core.receipts import CancelReason, Receipt, WallClock
@@ -28,7 +28,10 @@ from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.served import Proposer
 from tests.fakes.byte_tokenizer import BOS as BOS
-from tests.fakes.served_model import CONTEXT as CONTEXT, TEMPLATE as TEMPLATE, VOCABULARY as VOCABULARY, FakeModel
+from tests.fakes.served_model import CONTEXT as CONTEXT
+from tests.fakes.served_model import TEMPLATE as TEMPLATE
+from tests.fakes.served_model import VOCABULARY as VOCABULARY
+from tests.fakes.served_model import FakeModel
 from web.apis.openai.chat import parse_chat
 from web.apis.openai.completions import parse_completion
 

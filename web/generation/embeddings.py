@@ -1,4 +1,4 @@
-"""Texts as vectors, whatever the API: a batch of prompts, of which the server reads as many at a time as it has slots."""
+"""Texts as vectors, whatever the API: a batch of prompts, of which as many are read at a time as there are slots."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from web.apis.utilities.routes import add_routes as add_utility_routes
 from web.bodies.errors.handlers import install_error_handlers
 from web.bodies.errors.problem import ErrorRoute, ErrorShapes
 from web.generation.control.groups import add_routes as add_group_routes
-from web.generation.openai_format.errors import Error, OPENAI_ERRORS
+from web.generation.openai_format.errors import OPENAI_ERRORS, Error
 from web.generation.openai_format.requests import Settings as OpenAISettings
 from web.generation.responder import Responder
 from web.http.asgi import ScopedApp, current_request

@@ -16,12 +16,12 @@ from runtime.checkpoint.families.sizes import plain_mlp
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runtime.checkpoint.layer_config import Experts, LayerShape, RopeKind
     from runtime.checkpoint.families.activations import Activation, OutputGate
     from runtime.checkpoint.families.layout import Rule
     from runtime.checkpoint.families.norms import QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.layer_config import Experts, LayerShape, RopeKind
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.recurrent_config import NoMixerConfig, RecurrentConfig
 

@@ -28,7 +28,7 @@ MUTANTS = (
         "web/cluster/liveness.py",
         "        self._ids.update(*(self._named[path] for path in ours))\n",
         "",
-        (f"{UNIT}/liveness/test_entries.py",),
+        (f"{UNIT}/test_liveness.py",),
     ),
     Mutant(
         "a worker that has left discovery is written there again",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired
 from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
-from actors.core.generation import FinishReason, Finished
+from actors.core.generation import Finished, FinishReason
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, PlainParser, ReasoningPart, TextPart
 from web.apis.anthropic.errors import Error as Error
 from web.apis.anthropic.errors import error_object

@@ -22,7 +22,8 @@ from web.generation.control.fields import CancelNote, cancel_note
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from actors.core.generation import Finished, Progress as EngineProgress
+    from actors.core.generation import Finished
+    from actors.core.generation import Progress as EngineProgress
     from runtime.chat.parts import OutputParser, Part
     from runtime.text.tokenizer import Tokenizer
     from web.bodies.errors.problem import Problem

@@ -19,8 +19,8 @@ from web.apis.ollama.schemas import ChatBody, EmbedBody, GenerateBody, OldEmbedB
 from web.bodies.json_encoding import LazyJsonArray
 from web.bodies.prompt_tokens import check_token_ids, encode_prompt
 from web.generation.embeddings import EmbeddingRequest, check_dimensions, input_ids, pooling_of
-from web.generation.passed_over import IgnoredFields
 from web.generation.infill import Infill, infill_end_ids, infill_prompt
+from web.generation.passed_over import IgnoredFields
 from web.generation.prompts import conversation_prompt
 from web.process.limits import MAX_PROMPTS
 

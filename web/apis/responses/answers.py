@@ -8,8 +8,8 @@ from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
 from web.bodies.json_encoding import Long
-from web.generation.control.fields import CancelNote
 from web.generation.answer_parts import TokenLogprobs
+from web.generation.control.fields import CancelNote
 
 
 class Part(TypedDict):

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from runtime.errors import RequestError
-from web.apis.responses.answers import DeletedResponse, Event, ItemList, Response as ResponseObject
+from web.apis.responses.answers import DeletedResponse, Event, ItemList
+from web.apis.responses.answers import Response as ResponseObject
 from web.bodies.json_encoding import EncodedJson
 from web.bodies.query import flag, number, page_asked
 from web.bodies.responses import json_response

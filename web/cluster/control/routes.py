@@ -29,7 +29,7 @@ from web.cluster.control.answers import (
 from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
 from web.cluster.control.questions import Question, Workers, labelled
-from web.generation.openai_format.errors import Error, OPENAI_ERRORS
+from web.generation.openai_format.errors import OPENAI_ERRORS, Error
 from web.http.asgi import ScopedApp
 from web.http.body_budget import BodyBudget
 from web.observability.inspection.routes import MAX_WAIT

@@ -18,7 +18,7 @@ from web.commands.client.terminal import harmless
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from rich.console import Console, ConsoleOptions, RenderResult, RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from web.commands.client.answer import Delta
 

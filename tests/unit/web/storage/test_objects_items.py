@@ -7,7 +7,8 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from web.bodies.json_encoding import iter_json
 from web.bodies.query import PageAsked

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from actors.core.generation import FinishReason, Finished, Token
+from actors.core.generation import Finished, FinishReason, Token
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
 from web.apis.responses.output.envelope import Ending, failure
 from web.apis.responses.output.items import (
@@ -27,7 +27,8 @@ from web.generation.control.fields import cancel_note
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from actors.core.generation import Event as EngineEvent, Progress
+    from actors.core.generation import Event as EngineEvent
+    from actors.core.generation import Progress
     from runtime.chat.parts import Part
     from runtime.errors import CedeError
     from web.apis.responses.answers import AnyItem, Event, ItemEvent, Response, Usage

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NotRequired, TypeVar
 
 from typing_extensions import TypedDict
 
-from actors.core.generation import FinishReason, Finished, PromptScored, Token
+from actors.core.generation import Finished, FinishReason, PromptScored, Token
 from runtime.chat.parts import TextPart
 from web.bodies.event_stream import iter_sse, sse
 from web.bodies.json_encoding import JsonObject, Long, dumps

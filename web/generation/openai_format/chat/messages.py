@@ -131,7 +131,7 @@ def _call(call: MessageToolCall, id: str, path: str) -> ToolCall:
     )
 
 
-# --- thinking, out of the many fields in which clients write how --------------------------------------------------------
+# --- thinking, out of the many fields in which clients write how ------------------------------------------------------
 
 NO_EFFORT = "none"
 """OpenAI's effort that asks for no thought at all.  Any other says how much the model should think if it does."""

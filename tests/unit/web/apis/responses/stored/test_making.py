@@ -234,7 +234,9 @@ async def test_what_another_process_was_making_has_failed() -> None:
             stored = json.loads(await load(archive, parsed.request.id, "alice"))
             assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
             assert not await store.live(Kind.RESPONSE)
-            seen = await store.page(Kind.RESPONSE, parsed.request.id, "alice", PageAsked(10, ascending=True, after=None))
+            seen = await store.page(
+                Kind.RESPONSE, parsed.request.id, "alice", PageAsked(10, ascending=True, after=None)
+            )
             assert [json.loads(item.body) for item in seen.items] == parsed.options.input
 
 
