@@ -10,8 +10,7 @@ packages, each of which may use those before it:
 - `kv`: KV outside the slots, and how it comes and goes; `generating`: from the queue to the last token; `groups`:
   requests that say something of one another; `preemption`: who leaves a slot for somebody more important
 - `manager`: the slot manager, its queue, its steps, and what happens when the device is lost
-- at the root: `request`, `engine`, and `statistics` of the whole; `prefills` and `spare_time`: prompts that are read
-  for a client that has gone, or ahead of time
+- at the root: `request` and `engine`; `spare_time`: prompts that are read ahead of time
 - at the root, too: `opening`: an engine over a model's files; `model`: the face of both for embedders
 - `diagnostics`, `testing`, `selftest`: who held the event loop; faults and a clock that jumps; what the doctor checks
 """

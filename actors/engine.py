@@ -22,15 +22,15 @@ from actors.generating.assembly import Assembly
 from actors.generating.attended import attended
 from actors.generating.grammars import InlineGrammars, compiler_of
 from actors.generating.unread import Unread
+from actors.groups.member import make_tickets
 from actors.groups.request_groups import RequestGroups
-from actors.groups.tickets import make_tickets
 from actors.kv.prefix_cache import empty_cache
 from actors.kv.prompts import chains, check_length, most_tokens
 from actors.manager.slot_manager import SlotManager
+from actors.manager.statistics import EngineStatistics, speculation_statistics
 from actors.request import Request
 from actors.scheduling.planner import ChunkLimits
 from actors.spare_time import end_warm_requests
-from actors.statistics import EngineStatistics, speculation_statistics
 from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.kv.blocks import owner_root
 from runtime.loading.served import Proposer

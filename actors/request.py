@@ -10,32 +10,24 @@ from __future__ import annotations
 import logging
 import math
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import trio
 
 from actors.core.account import Account
-from actors.core.generation import (
-    Event,
-    Failed,
-    Finished,
-    FinishReason,
-    GenerationRequest,
-    LiveRequest,
-    Timings,
-)
+from actors.core.generation import Event, Failed, Finished, FinishReason, GenerationRequest, LiveRequest, Timings
 from actors.core.receipts import CancelReason
 from actors.generating.buffer import EventBuffer
 from actors.generating.decode import decode
 from actors.generating.prefill import prefill
 from actors.generating.prompt_reading import PromptReading
 from actors.generating.request_log import Ending, Seconds
-from actors.prefills import Prefills
 from runtime.errors import CedeError, DeadlineExceeded, GrammarFailed, ShuttingDown
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 
     from actors.core.hold import Ticket
     from actors.generating.drafting import Drafting
@@ -45,6 +37,43 @@ if TYPE_CHECKING:
     from actors.manager.handle import Handle
 
 logger = logging.getLogger("cede.engine")
+
+
+class Prefills:
+    """Progress of a request's generations that may be asked to read their prompts and do no more.
+
+    So the prompts are read after the client has gone, and a retry finds them read.
+
+    Attributes:
+        wanted: whether nothing else is wanted of them any more.
+        only_read: indices of those that went on for that alone, and have done it.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.only_read: set[int] = set()
+        self._scopes: dict[int, trio.CancelScope] = {}  # of those that run, by index
+        self._finished: set[int] = set()
+
+    @contextmanager
+    def scope_of(self, index: int) -> Iterator[None]:
+        """Surround a generation from its beginning to its end."""
+        with trio.CancelScope() as self._scopes[index]:
+            yield
+
+    async def finished(self, index: int) -> None:
+        """Note that a generation has read its prompt, which is its end if nothing else is wanted."""
+        self._finished.add(index)
+        if self.wanted:
+            self.only_read.add(index)
+            self._scopes[index].cancel()
+            await trio.lowlevel.checkpoint()
+
+    def want(self) -> None:
+        """Want nothing else of them from now on."""
+        self.wanted = True
+        for index in self._finished:
+            self._scopes[index].cancel()
 
 
 class Request:

@@ -4,7 +4,7 @@ For the engine and its requests; rests on `actors.core`.  All of it happens on t
 and of whoever ends a group, each time in one go, without an await.
 
     request_groups  RequestGroups: who is in which group, and who takes whose place
+                    LiveGroup: a group with live requests; is_within: names of groups
     member          Member: one request as related requests see it, from its coming to its end
-    tickets         make_tickets: of a request, with the places that they take over or wait for
-    group           LiveGroup: a group with live requests; is_within: names
+                    make_tickets: of a request, with the places that they take over or wait for
 """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.hold import Ticket
 from actors.core.receipts import CancelReason
 from runtime.errors import EndedByAnotherRequest
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from actors.control import Control
-    from actors.core.hold import QueuePlace
+    from actors.core.generation import GenerationRequest
+    from actors.core.hold import Manager, QueuePlace, Rank
+    from runtime.kv.token_chain import TokenChain
 
 _WHY = {
     CancelReason.GROUP: "its group was ended",
@@ -97,3 +100,46 @@ class Member:
 
 def _taken(places: Sequence[QueuePlace]) -> tuple[QueuePlace, ...]:
     return tuple(place for place in places if not place.is_left)
+
+
+def make_tickets(
+    manager: Manager,
+    asked: GenerationRequest,
+    prompts: Sequence[TokenChain],
+    rank: Rank,
+    member: Member,
+    reserved: Callable[[int], int],
+) -> list[Ticket]:
+    """Return a ticket for each generation of a request.
+
+    Args:
+        manager: to whom they are to be given.
+        asked: the request.
+        prompts: its own, with the names of their blocks.
+        rank: how important it is.
+        member: what related requests know of it.
+        reserved: how many tokens a sequence may come to have, from its prompt's.
+
+    Raises:
+        EndedByAnotherRequest: one of them has ended it on its way.
+    """
+    member.check()
+    session = None if asked.session is None else (asked.owner, asked.session)  # no owner names another's
+    return [
+        Ticket(
+            manager,
+            asked.id,
+            index,
+            prompt,
+            reserved(len(prompt)),
+            asked.reuses_kv,
+            asked.owner,
+            asked.queue_share,
+            session,
+            rank,
+            asked.control,
+            member.succeeds(),
+            member.after(),
+        )
+        for index, prompt in enumerate(prompts)
+    ]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from actors.core.receipts import CancelReason
-from actors.groups.group import LiveGroup, is_within
 from actors.groups.member import Member
 from runtime.errors import RequestError
 
@@ -22,6 +22,31 @@ REMEMBERED = 4096
 
 _Named: TypeAlias = tuple[str | None, str]
 """A name, and the owner whose it is: none means anything to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveGroup:
+    """A group that has live requests.
+
+    Attributes:
+        owner: the name of the API key whose it is; None where there are no keys.
+        requests: ids of the live requests in it, those in groups below it not among them; the oldest first.
+    """
+
+    name: str
+    owner: str | None
+    requests: tuple[str, ...]
+
+
+def is_within(name: str | None, group: str) -> bool:
+    """Return whether a name is that of a group, or of one somewhere in it; None is the name of no group.
+
+    Names are paths whose parts are divided by slashes.
+
+    >>> is_within("agent/search", "agent"), is_within("agents", "agent")
+    (True, False)
+    """
+    return name is not None and (name == group or name.startswith(f"{group}/"))
 
 
 class RequestGroups:

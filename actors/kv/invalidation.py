@@ -1,21 +1,21 @@
-"""Invalidation of blocks whose KV was found wrong."""
+"""Invalidation of blocks whose KV was found wrong, and what it leaves of a tree of blocks."""
 
 from __future__ import annotations
 
 import logging
 import random
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from runtime.common.units import counted
-from runtime.kv.lineage import severed
+from runtime.kv.blocks import BlockKey
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Mapping, Set
 
     from actors.kv.tiers import Tiers
     from actors.kv.waiting_blocks import WaitingBlocks
     from runtime.common.ownership import TaskOwner
-    from runtime.kv.blocks import BlockKey
 
 logger = logging.getLogger("cede.kv")
 
@@ -103,3 +103,26 @@ class Invalidation:
         dropped = self._tiers.drop(keys)
         self.invalidated += dropped
         return dropped
+
+
+def severed(parents: Mapping[BlockKey, BlockKey], roots: Iterable[BlockKey], wrong: Set[BlockKey]) -> set[BlockKey]:
+    """Return the blocks that do not hang from a root by an unbroken chain of blocks that are there and not wrong.
+
+    What comes after a wrong block may have been computed on it.  So may what comes after a gap: nobody can say what was
+    there.
+
+    Args:
+        parents: of each block that there is.
+        roots: the parents of first blocks.
+        wrong: blocks, whether there or not.
+    """
+    children: defaultdict[BlockKey, list[BlockKey]] = defaultdict(list)
+    for key, parent in parents.items():
+        if key not in wrong:
+            children[parent].append(key)
+    sound, ends = set[BlockKey](), list(roots)
+    while ends:
+        below = children[ends.pop()]
+        sound.update(below)
+        ends += below
+    return parents.keys() - sound

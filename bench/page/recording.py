@@ -24,7 +24,7 @@ from runtime.sampling.params import SamplingParams
 from runtime.step.executor import SimulatedExecutor
 from runtime.testing.simulated import SimulatedDrafter, SimulatedModel, stand_in
 from web.observability.inspection.feed.feed import Feed
-from web.observability.inspection.feed.stream import FeedStream
+from web.observability.inspection.feed.frames import FeedStream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

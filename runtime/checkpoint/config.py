@@ -18,20 +18,18 @@ from runtime.checkpoint.families.layer_shapes import read_shape
 from runtime.checkpoint.families.rotary import read_ropes, stretched_context
 from runtime.checkpoint.families.table import DEFAULTS, FAMILIES
 from runtime.checkpoint.json_fields import MAX_INTEGER, Settings, boolean, integer, invalid, number, section
-from runtime.checkpoint.layer_shape import LayerShape
+from runtime.checkpoint.layer_config import LayerShape
 from runtime.checkpoint.recurrent_config import BesideAttentionConfig
 from runtime.checkpoint.unreadable import not_among
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.experts_config import Experts
     from runtime.checkpoint.families.activations import Activation, OutputGate
     from runtime.checkpoint.families.family import Family
     from runtime.checkpoint.families.norms import Norms, QkNorm
     from runtime.checkpoint.families.scales import Scales
-    from runtime.checkpoint.latent_config import LatentConfig
+    from runtime.checkpoint.layer_config import Experts, LatentConfig, RopeConfig
     from runtime.checkpoint.recurrent_config import Recurrent, StatePart
-    from runtime.checkpoint.rope_config import RopeConfig
 
 MAX_LAYERS = 1000  # what a file says of each layer takes memory before any weight is looked at
 
@@ -250,7 +248,7 @@ def parse_config(config: Settings, generation: Settings | None = None) -> ModelC
         experts=family.experts(settings, num_layers),
         qk_norm=family.qk_norm if boolean(settings, family.qk_norm_if) else None,
         qkv_bias=boolean(settings, family.qkv_bias),
-        output_bias=boolean(settings, family.output_bias),
+        output_bias=boolean(settings, family.qkv_bias if family.output_bias is None else family.output_bias),
         output_gate=family.output_gate(settings),
         mlp_bias=boolean(settings, family.mlp_bias),
         sinks=family.sinks,

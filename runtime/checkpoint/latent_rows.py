@@ -10,7 +10,7 @@ from runtime.checkpoint.stored import SelectedRows
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from runtime.checkpoint.latent_config import LatentConfig
+    from runtime.checkpoint.layer_config import LatentConfig
     from runtime.checkpoint.stored import StoredTensor
 
 # Each ends with the numbers that are rotated: of every head, or of the key that all heads share.

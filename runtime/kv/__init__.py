@@ -12,6 +12,5 @@ tokens that they stand for.
     ram_tier      RamTier: blocks in host memory
     index         BlockIndex: which blocks there are, and which goes first
     held          HeldBlocks: which blocks are held anywhere, for a listener
-    lineage       severed: what is left of a tree of blocks when some were found wrong
     disk          the disk tier
 """

@@ -14,18 +14,15 @@ from runtime.checkpoint.config import check_context
 from runtime.checkpoint.families.table import FAMILIES
 from runtime.checkpoint.open import open_checkpoint
 from runtime.common.units import counted, format_size
-from runtime.devices.parallel.share import WHOLE, check_shares
+from runtime.devices.parallel.share import WHOLE, check_shares, share_config
 from runtime.errors import CheckpointError
 from runtime.kv.cache import KVCache
 from runtime.kv.rings import plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.loading.drafters import NoDrafter, log_drafter
-from runtime.loading.facts import facts_of
 from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
-from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory
-from runtime.loading.served import ServedModel
-from runtime.loading.state_buffers import state_memory
-from runtime.loading.together import check_together, lead, on_one_device
+from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory, state_memory
+from runtime.loading.served import ServedModel, facts_of
 from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.model import Transformer
@@ -41,11 +38,11 @@ if TYPE_CHECKING:
     from runtime.devices.parallel.kv import KVSizes
     from runtime.loading.drafters import DrafterPlan
     from runtime.loading.few_rows import FewRows
-    from runtime.loading.footprint import DrafterMemory
+    from runtime.loading.footprint import DrafterMemory, StateMemory
     from runtime.loading.options import LoadOptions
     from runtime.loading.others import OtherRanks
-    from runtime.loading.state_buffers import StateMemory
     from runtime.nn.model import HiddenStates
+    from runtime.nn.rank_model import LeadingModel
     from runtime.nn.weights import Weights
 
 logger = logging.getLogger("cede.model")
@@ -288,3 +285,42 @@ def _affordable_context(
         slots,
     )
     return context
+
+
+def check_together(options: LoadOptions, config: ModelConfig, device: torch.device) -> None:
+    """Check that there are devices for all ranks, and that the model can be divided among them.
+
+    Raises:
+        CheckpointError: there are not, or it cannot.
+    """
+    of = options.tensor_parallel
+    check_shares(config, of)
+    if of > 1 and device.type == "mps":
+        raise CheckpointError(f"--tensor-parallel {of}: a Mac has one MPS device, so there is nothing to divide among")
+    if device.type == "cuda" and of > torch.cuda.device_count():
+        raise CheckpointError(f"--tensor-parallel {of}: there are {torch.cuda.device_count()} CUDA devices")
+
+
+def on_one_device(config: ModelConfig, options: LoadOptions, device: torch.device) -> ModelConfig:
+    """Return what of a model is on the device whose memory bounds it: all of it in host memory, and else a share."""
+    return config if device.type == "cpu" else share_config(config, options.tensor_parallel)
+
+
+def lead(
+    config: ModelConfig, weights: Weights, sizes: KVSizes, states: HiddenStates | None, others: OtherRanks
+) -> LeadingModel:
+    """Make rank 0's model of its share of the weights, and join the other ranks, which have theirs.
+
+    Args:
+        config: the whole model's.
+        weights: rank 0's share.
+        sizes: of the KV.
+        states: as of `Transformer`.
+        others: the other ranks.
+    """
+    from runtime.devices.parallel.kv import DividedKV  # what no other model needs
+    from runtime.nn.rank_model import LeadingModel
+
+    kv = DividedKV(config, others.share.of, others.lines, **sizes)
+    group = others.join(sizes["context"], sizes["positions"], sizes["device"])
+    return LeadingModel(share_config(config, others.share.of), weights, kv, group, others.lines, states)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.devices.single_rows.staged import stage_single_rows
+from runtime.devices.single_rows.rows import stage_single_rows
 from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers

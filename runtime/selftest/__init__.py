@@ -5,8 +5,7 @@ rests on the rest of `runtime`.
 
     findings     Finding, Figures, Status, Mismatch, NotHere: what a check has to say
     machine      the machine, the model and the KV folder, described
-    parity       Parity: what the device computes beside the reference on the CPU
-    subject      Subject: a model whose scores can be seen
+    parity       Parity: what the device computes beside the reference on the CPU; Subject: a model that shows scores
     states       with_states: buffers for states, where no engine names them
     rates        bandwidth, products, decoding and prefill, measured
     readbacks    check_readbacks: how often the host waits for the device in a step

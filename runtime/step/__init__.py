@@ -10,8 +10,8 @@ an `Executor`.
 - `job`: `StepJob`, which an executor is given, and how far its `Burst` may go
 - `transfer`: `Save`, `Load`, `Copy`, which move KV between steps
 - `executor`: `Executor`, `InlineExecutor`, `SimulatedExecutor`
-- `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`
+- `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`; CPU threads of a step, chosen by
+  `thread_tuner`
 - `device`: `select_device`, `select_dtype`, memory, `RunAhead`
-- `threads`: CPU threads of a step, chosen by `thread_tuner`
 - `prompt_rows`: what prompts give besides KV
 """

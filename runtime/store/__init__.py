@@ -5,8 +5,7 @@ The package knows names, places and downloads, and nothing of what is in a model
 
 - `resolve`: `resolve_model`, the one entry, and `embedded_draft`
 - `names`: `parse_name`, what a name stands for; `catalogue`: the short names; `gguf_names`: which files of many
-- `hub`: `download` from the Hugging Face hub, into the hub's own cache; `hub_files`: its large files; `hub_cache`: what
-  is in it
+- `hub`: `download` from the Hugging Face hub, into the hub's own cache; `hub_cache`: what is in it
 - `packages`: models out of packages of Python; `folder`: `ModelsFolder`, where they are kept
 - `held`: what is here, and removing it
 - `failures`, `hub_failures`: reasons in plain words; `progress`: who is told how a download goes on

@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import trio
 
 from actors.config import EngineConfig
-from actors.core.generation import (
-    Event,
-    Failed,
-    Finished,
-    FinishReason,
-    GenerationRequest,
-    LiveRequest,
-    Timings,
-    Token,
-)
+from actors.core.generation import Event, Failed, Finished, FinishReason, GenerationRequest, LiveRequest, Timings, Token
 from actors.core.life import State
 from actors.core.places.extents import ArenaStatistics
 from actors.core.receipts import CancelReason, Receipt, WallClock
@@ -32,8 +23,7 @@ from actors.generating.unread import Unread
 from actors.groups.request_groups import RequestGroups
 from actors.kv.prefix_cache import CacheStatistics
 from actors.manager.receipt_log import ReceiptLog
-from actors.manager.statistics import ManagerStatistics
-from actors.statistics import EngineStatistics, SpeculationStatistics
+from actors.manager.statistics import EngineStatistics, ManagerStatistics, SpeculationStatistics
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
 from runtime.loading.served import Proposer
@@ -42,8 +32,8 @@ from tests.fakes.served_model import CONTEXT as CONTEXT
 from tests.fakes.served_model import TEMPLATE as TEMPLATE
 from tests.fakes.served_model import VOCABULARY as VOCABULARY
 from tests.fakes.served_model import FakeModel
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

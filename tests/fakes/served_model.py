@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from runtime.chat.chat import Chat
 from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
-from runtime.loading.facts import ModelFacts
+from runtime.loading.served import ModelFacts
 from runtime.step.prompt_rows.wanted import Pooling
 from tests.fakes.byte_tokenizer import ByteTokenizer
 

@@ -20,10 +20,10 @@ from runtime.store.resolve import resolve_model
 from tests.hostile.bodies import FITTINGS, WITH_BODY
 from tests.hostile.values import Json, written
 from web.apis.anthropic.parse import count_tokens, parse_messages
-from web.apis.ollama.chat import parse_chat as parse_ollama_chat
-from web.apis.ollama.generate import parse_generate
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.ollama.parse import parse_chat as parse_ollama_chat
+from web.apis.ollama.parse import parse_generate
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import parse_completion
 from web.apis.responses.conversion import count_input_tokens, prepare, read_body, read_prompt_body
 from web.apis.responses.stored.archive import no_history
 from web.apis.utilities.tokens import apply_template, detokenize, tokenize

@@ -202,7 +202,7 @@ MUTANTS = (
     ),
     Mutant(
         "a group that is ended leaves the groups in it",
-        "actors/groups/group.py",
+        "actors/groups/request_groups.py",
         'return name is not None and (name == group or name.startswith(f"{group}/"))',
         "return name == group",
     ),

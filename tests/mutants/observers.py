@@ -110,7 +110,7 @@ MUTANTS = (
     ),
     Mutant(
         "a span says phase where it means reason",
-        "web/observability/tracing/attributes.py",
+        "web/observability/tracing/request_trace.py",
         '"cede.cancel.reason": receipt.reason.value',
         '"cede.cancel.reason": receipt.phase',
     ),
@@ -183,14 +183,14 @@ MUTANTS = (
     ),
     Mutant(
         "a line of the log can be begun by whom it quotes",
-        "web/observability/logs/record.py",
+        "web/observability/logs/formats.py",
         "        else printable(_cut(text))\n",
         "        else _cut(text)\n",
         ("tests/unit/web/observability/logs/test_formats.py",),
     ),
     Mutant(
         "a value that JSON has not stops a line of the log",
-        "web/observability/logs/record.py",
+        "web/observability/logs/formats.py",
         "        return value if math.isfinite(value) else str(value)\n",
         "        return value\n",
         ("tests/unit/web/observability/logs/test_formats.py",),
@@ -204,9 +204,9 @@ MUTANTS = (
     ),
     Mutant(
         "a collector that is down is a line for each batch",
-        "web/observability/tracing/collector.py",
+        "web/observability/tracing/export.py",
         "            if not self._lost:\n",
         "            if self._lost >= 0:\n",
-        ("tests/unit/web/observability/tracing/test_collector.py",),
+        ("tests/unit/web/observability/tracing/test_export_collector.py",),
     ),
 )

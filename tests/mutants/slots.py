@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     Mutant(
         "a session may be another API key's",
-        "actors/groups/tickets.py",
+        "actors/groups/member.py",
         "(asked.owner, asked.session)",
         "(None, asked.session)",
         ("tests/scenarios/engine/test_sessions.py",),

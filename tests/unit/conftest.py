@@ -10,7 +10,7 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.selftest.parity import Parity
 from runtime.store.resolve import resolve_model
-from web.selftest.checks import TEXT
+from web.selftest import TEXT
 
 if TYPE_CHECKING:
     from runtime.checkpoint.open import Checkpoint

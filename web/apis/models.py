@@ -13,7 +13,7 @@ import web.apis.anthropic.errors as anthropic_errors
 import web.apis.anthropic.models as anthropic
 import web.apis.openai.models as openai
 from runtime.errors import NotFound
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.generation.openai_format.errors import Error
 from web.http.asgi import current_request
 from web.openapi.operations import Api, Parameter, Reply

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Event, Progress
     from actors.generating.unread import Backlog
     from runtime.errors import CedeError
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
 
 
 class EventCollector(Protocol):

@@ -10,7 +10,7 @@ import trio
 from actors.core.receipts import CancelReason
 from web.bodies.json_encoding import dumps, iter_json
 from web.bodies.page_buffer import PageBuffer
-from web.bodies.stream_body import StreamBody
+from web.bodies.responses import StreamBody
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping

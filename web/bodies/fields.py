@@ -61,7 +61,7 @@ Bias = Annotated[float, Field(ge=-100, le=100)]
 TopLogprobs = Annotated[int, Field(ge=0, le=MAX_LOGPROBS)]
 # -1 asks for a fresh seed, as in vLLM and llama-server.
 Seed = Annotated[int, Field(ge=-(2**63), le=MAX_INTEGER), AfterValidator(lambda seed: None if seed == -1 else seed)]
-# The lower, the earlier, as in vLLM; a tier is a name for some of the numbers (`web.generation.tiers`).
+# The lower, the earlier, as in vLLM; a tier is a name for some of the numbers (`web.generation.asked`).
 Priority = Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
 ServiceTier = Literal["auto", "default", "flex", "scale", "priority"]
 

@@ -1,7 +1,7 @@
 """JSON encoded in small steps, so that other tasks can run while a long value becomes bytes.
 
 Everything in here is pure: values in, bytes out.  Who iterates lets other tasks run between two fragments
-(`web.bodies.paged_response`, `web.bodies.event_stream`).
+(`web.bodies.responses`, `web.bodies.event_stream`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, get_args
 
+from pydantic import GetPydanticSchema
 from typing_extensions import TypeVar
 
 from web.bodies.page_buffer import PageBuffer
@@ -230,3 +231,14 @@ def _string(text: str) -> Iterator[bytes]:
 def _characters(text: str) -> Iterator[bytes]:
     for start in range(0, len(text), BLOCK):
         yield dumps(text[start : start + BLOCK])[1:-1].encode()
+
+
+# --- types of what answers are made of, for `TypedDict`s that are written, and of which the OpenAPI document is made --
+
+LongT = TypeVar("LongT")
+
+Long = Annotated[LongT | SelfEncoding[LongT], GetPydanticSchema(lambda source, handler: handler(get_args(source)[0]))]
+"""A value that may be long, and so may encode itself; the document shows the value: `Long[str]`, `Long[list[int]]`."""
+
+JsonObject: TypeAlias = Mapping[str, object]
+"""Any object that is written, for whoever only hands it on: all `TypedDict`s are such."""

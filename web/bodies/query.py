@@ -9,7 +9,7 @@ from quart import request as query
 from typing_extensions import TypedDict
 
 from runtime.errors import RequestError
-from web.bodies.json_types import Long
+from web.bodies.json_encoding import Long
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

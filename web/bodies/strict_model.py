@@ -10,6 +10,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, ValidationError, model
 from pydantic_core import PydanticCustomError, from_json
 
 from runtime.errors import RequestError
+from web.bodies.json_size import check_json_size
 from web.bodies.validation_errors import request_error
 from web.process.limits import MAX_NAME, MAX_UNKNOWN_FIELDS
 
@@ -54,19 +55,24 @@ class StrictModel(BaseModel):
 
 
 def parse_model(
-    schema: type[ModelT], raw: bytes, unsupported: Mapping[str, tuple[object, ...]] = MappingProxyType({})
+    schema: type[ModelT],
+    raw: bytes,
+    unsupported: Mapping[str, tuple[object, ...]] = MappingProxyType({}),
+    context_length: int = 0,
 ) -> ModelT:
-    """Validate the JSON text `raw`.
+    """Validate the JSON text `raw`, if it holds no more values than a request can need.
 
     Args:
         schema: of the body.
         raw: the body.
         unsupported: as `refuse_unsupported` takes it.
+        context_length: tokens of the model's context; a body may hold so many numbers beside the other values.
 
     Raises:
-        RequestError: it does not fit the schema, or asks for what cede does not do; the message tells the first fault
-            in one sentence.
+        RequestError: it is too large, does not fit the schema, or asks for what cede does not do; the message tells the
+            first fault in one sentence.
     """
+    check_json_size(raw, context_length)
     try:
         body = schema.model_validate_json(raw)
         _check_names(schema, raw)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import trio
 
 from actors.core.generation import Failed, Finished
 from actors.core.receipts import CancelReason
 from actors.engine import client_disconnect
 from runtime.errors import CedeError, ShuttingDown
 from web.bodies.body_parser import BodyParser
-from web.cluster.attempts import Attempts
 from web.cluster.failures import dynamo_error
 from web.cluster.handoff import Closed, handing_over
 from web.cluster.settings import BEAT_SECONDS
@@ -21,12 +23,35 @@ from web.cluster.translation.requests import Asked, completion_body, parse_asked
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    import trio
-
     from actors.core.generation import Event, GenerationRequest, Progress
     from actors.engine import Engine
     from actors.request import Request
     from web.cluster.handoff import Context, Handoff
+
+
+class Attempts:
+    """The attempts of requests that are being served; of each request, one at a time.
+
+    A front door that has given a worker up may come back to it with the same request, under the same id, where the
+    worker had only been out of reach, and maybe before the worker hears that the earlier attempt is not wanted any
+    more.  So the later one waits for that one's end.  It does not bring it about: nothing says which of two attempts is
+    the older one, and what was held up on its way may come last.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[str, trio.Lock] = {}
+
+    @asynccontextmanager
+    async def alone(self, request_id: str) -> AsyncIterator[None]:
+        """Be the only attempt of this request while the scope lasts; waits for those that came before."""
+        turn = self._turns.setdefault(request_id, trio.Lock())
+        try:
+            async with turn:
+                yield
+        finally:
+            if not turn.locked():
+                self._turns.pop(request_id, None)
+
 
 logger = logging.getLogger("cede.web")
 

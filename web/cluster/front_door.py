@@ -22,8 +22,7 @@ from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.peers import Peers
 from web.cluster.settings import tell_dynamo
 from web.http.browser_policy import BrowserPolicy
-from web.http.hypercorn_config import hypercorn_config
-from web.http.listeners import bound_sockets, open_listeners, url_of
+from web.http.listeners import bound_sockets, hypercorn_config, open_listeners, url_of
 from web.http.transport.serve import serve_connections
 from web.process.descriptors import fit_descriptors
 from web.process.limits import Limits

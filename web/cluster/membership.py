@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
     from pathlib import Path
 
-    from web.cluster.liveness.entries import Entries
+    from web.cluster.liveness import Entries
 
 logger = logging.getLogger("cede.web")
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from runtime.errors import CedeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -41,3 +44,19 @@ def tell_dynamo(cluster: Cluster, environment: MutableMapping[str, str]) -> None
 def discovery_folder(environment: Mapping[str, str]) -> Path:
     """Return where Dynamo keeps the entries of discovery by files."""
     return Path(environment.get("DYN_FILE_KV") or Path(tempfile.gettempdir(), "dynamo_store_kv"))
+
+
+MISSING = (
+    "Dynamo is not installed: pip install 'cede[cluster]', which is for Linux.  On other systems start several "
+    "`cede serve` and put smg in front: smg launch --worker-urls URL URL --policy cache_aware"
+)
+
+
+class ClusterUnavailable(CedeError):
+    """There is no cluster to be had on this machine."""
+
+
+def require_dynamo() -> None:
+    """Raise ClusterUnavailable where Dynamo is not installed."""
+    if find_spec("dynamo") is None or find_spec("dynamo._core") is None:
+        raise ClusterUnavailable(MISSING)

@@ -20,14 +20,12 @@ from web.cluster.card import card_files, kv_blocks, write_card
 from web.cluster.control.desk import Desk
 from web.cluster.control.feed.teller import Teller
 from web.cluster.control.questions import worker_name
-from web.cluster.control.succession import Succession
-from web.cluster.control.successors import Successors
+from web.cluster.control.succession import Succession, Successors
 from web.cluster.guest import from_asyncio
-from web.cluster.liveness.entries import Entries, keep_entries
-from web.cluster.liveness.presence import watch_presence
+from web.cluster.liveness import Entries, keep_entries, watch_presence
 from web.cluster.membership import Membership
 from web.cluster.peers import ENDPOINT, Peers, serve_peers
-from web.cluster.routing.block_events import BlockEvents
+from web.cluster.routing import BlockEvents
 from web.cluster.settings import discovery_folder, tell_dynamo
 from web.cluster.stall import StallWatch
 from web.observability.inspection.feed.feed import Feed

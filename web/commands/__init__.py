@@ -12,6 +12,7 @@ Nothing imports from here but `web.__main__`, the entry point `cede` and tests; 
     cluster     `cede cluster`: a front door and its workers
     front_door  `cede front-door`
     worker      `cede worker`
+    progress    how a download is shown
     completion  `cede completion`, and the names of models that it offers
     config      `cede config`: which options are in force, and where each was found
     doctor      `cede doctor`

@@ -45,7 +45,7 @@ def cluster(ctx: click.Context, /, named: str | None, workers: int, **_: Any) ->
     exit_on_signals()
     refuse_contradictions(chosen)
     with said_behind(log):
-        from web.cluster.installed import require_dynamo
+        from web.cluster.settings import require_dynamo
 
         require_dynamo()
         # The port is had from now on, and the front door listens on it once a worker is there.

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import click
 
 from runtime.common.units import counted
-from runtime.errors import CedeError
 from web.commands.options.flags import SectionedCommand, option_flag, option_flags
 from web.commands.options.parameters import EXISTING_FOLDER
+from web.process.failures import said_in_a_line
 from web.process.signals import exit_now, exit_on_signals, unwound_by_signals
 from web.process.streams import say
 
@@ -46,6 +46,7 @@ SCHEMA = {"name": "cede doctor", "version": 1}  # raised whenever a reader of re
     type=click.File("w", lazy=False),  # opened before the tests are run for it
     help="Write the report here as JSON, too; - for the terminal, and nothing else to it.",
 )
+@said_in_a_line()
 def doctor(
     test: bool,
     model: str | None,
@@ -61,14 +62,11 @@ def doctor(
     """
     exit_on_signals()
     say_line = partial(say, err=file is not None and file.name == "<stdout>")
-    try:
-        path = _found(model, models_dir)
-        facts = _facts(path, device, dtype, kv_dir, named=model is not None)
-        for line in fact_lines(facts):
-            say_line(line)
-        findings = _self_test(path, device, dtype, say_line) if test else []
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
+    path = _found(model, models_dir)
+    facts = _facts(path, device, dtype, kv_dir, named=model is not None)
+    for line in fact_lines(facts):
+        say_line(line)
+    findings = _self_test(path, device, dtype, say_line) if test else []
     if file is not None:
         file.write(json.dumps(report(facts, findings), indent=2) + "\n")
     if any(finding.status == "FAIL" for finding in findings):
@@ -114,7 +112,7 @@ def _figures(figures: Figures) -> str:
 def _found(model: str | None, models_dir: Path | None) -> Path:
     """Return where the model lies; it is downloaded if it is not here yet."""
     from runtime.store.resolve import resolve_model
-    from web.commands.models.progress import DownloadProgress
+    from web.commands.progress import DownloadProgress
 
     with unwound_by_signals(lambda number: exit_now(128 + number)):
         return resolve_model(model, models_dir, DownloadProgress())
@@ -145,7 +143,7 @@ def _self_test(path: Path, device: str, dtype: str, say_line: Callable[[str], No
     import trio
 
     from runtime.loading.options import LoadOptions
-    from web.selftest.checks import Sizes, self_test
+    from web.selftest import Sizes, self_test
 
     findings: list[Finding] = []
 

@@ -48,7 +48,7 @@ def front_door(ctx: click.Context, /, part: str | None, **_: Any) -> None:  # no
     chosen = Chosen.of(ctx)
     log = begin_log(chosen, part)
     with said_behind(log):
-        from web.cluster.installed import require_dynamo
+        from web.cluster.settings import require_dynamo
 
         require_dynamo()
         if part is not None:

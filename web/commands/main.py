@@ -24,9 +24,7 @@ from web.commands.doctor import doctor
 from web.commands.front_door import front_door
 from web.commands.keys import keys
 from web.commands.kv import kv
-from web.commands.models.listing import models
-from web.commands.models.pull import pull
-from web.commands.models.remove import rm
+from web.commands.models import models, pull, rm
 from web.commands.serve import serve
 from web.commands.top.command import top
 from web.commands.worker import worker

@@ -15,10 +15,10 @@ from runtime.store.resolve import resolve_model
 from web.commands.assembly import refuse_contradictions, server_options
 from web.commands.completion import complete_model
 from web.commands.foreign import ServeCommand
-from web.commands.models.progress import DownloadProgress
 from web.commands.options.chosen import Chosen
 from web.commands.options.definitions import SERVER
 from web.commands.options.flags import option_flags
+from web.commands.progress import DownloadProgress
 from web.process.failures import said_in_a_line
 from web.process.options import Diagnostics, Listening
 from web.process.signals import EarlyStop, exit_now, unwound_by_signals

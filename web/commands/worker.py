@@ -55,7 +55,7 @@ def worker(ctx: click.Context, /, named: str | None, part: str | None, **_: Any)
     """
     chosen, log, early = begin(ctx, named, part)
     with said_behind(log):
-        from web.cluster.installed import require_dynamo
+        from web.cluster.settings import require_dynamo
 
         require_dynamo()
         if part is not None:

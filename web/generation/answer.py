@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from actors.core.generation import Event, Progress
     from runtime.chat.parts import Part
     from runtime.errors import CedeError
-    from web.bodies.json_encoding import SelfEncoding
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject, SelfEncoding
     from web.generation.answer_parts import AnswerParts
 
 TEXT, THOUGHT, CALL = "text", "thinking", "tool_use"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from actors.core.generation import GenerationRequest
 from runtime.chat.chat import ChatPrompt
@@ -11,12 +11,12 @@ from runtime.text.stop_strings import StopAutomaton
 from web.bodies.fields import Priority, RepetitionPenalty
 from web.generation.control.fields import ControlFields, control_of
 from web.generation.sampling import SamplingFields, allowed_ids, bad_words, end_ids, sampling_params
-from web.generation.tiers import priority_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from runtime.loading.served import ServedModel
+    from web.bodies.fields import ServiceTier
     from web.bodies.prompt_tokens import TokenIds
     from web.generation.answer import Formatter
 
@@ -118,3 +118,19 @@ def generation_request(
         priority=priority_of(fields.get("priority"), fields.get("service_tier")),
         **more,
     )
+
+
+PRIORITIES = {"priority": -10, "auto": 0, "default": 0, "scale": 0, "flex": 10}
+"""What each tier means: the lower, the earlier, as in vLLM."""
+
+
+def priority_of(priority: int | None, tier: ServiceTier | None = None) -> int:
+    """Return the priority of a request's body: the number that it gives, or else what its tier means."""
+    return PRIORITIES[tier or "default"] if priority is None else priority
+
+
+def tier_of(priority: int) -> Literal["flex", "default", "priority"]:
+    """Return the tier that a request of this priority is served in."""
+    if priority <= PRIORITIES["priority"]:
+        return "priority"
+    return "flex" if priority >= PRIORITIES["flex"] else "default"

@@ -1,4 +1,4 @@
-"""Prompts for filling in the middle, as token ids within the context."""
+"""Prompts for filling in the middle, as token ids within the context; and those that may be such."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import RequestError
 from runtime.text.infill import InfillTokens
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
-from web.bodies.prompt_tokens import check_characters, check_token_ids, too_long
+from web.bodies.prompt_tokens import check_characters, check_token_ids, encode_prompt, too_long
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,3 +125,26 @@ def _encode_inside(text: str, model: ServedModel, param: str) -> list[int]:
         return _encode(text, model, param)
     marked = _encode(MARK + text, model, param)
     return marked[len(mark) :] if marked[: len(mark)] == mark else _encode(text, model, param)
+
+
+def prompt_ids(prompt: str | list[int], suffix: str | None, model: ServedModel, *, keep: int | None = None) -> TokenIds:
+    """Return the token ids of a completion's prompt; with a suffix, of the gap between the two.
+
+    Args:
+        prompt: as text, or as ids.
+        suffix: what comes after the gap.
+        model: to be served from.
+        keep: how many of the tokens are kept, the last ones; None for all.
+
+    Raises:
+        RequestError: it is empty, does not fit into the context, or holds unknown token ids; or there is a suffix, and
+            the model was not made to fill a gap.
+    """
+    if suffix:
+        if not isinstance(prompt, str):
+            raise RequestError("With a 'suffix', the prompt must be text.", param="suffix")
+        refuse_truncation(keep)
+        return infill_prompt(Infill(prompt, suffix), model, "suffix")
+    if isinstance(prompt, str):
+        return encode_prompt(prompt, model, "prompt", keep=keep)
+    return check_token_ids(tuple(prompt if keep is None else prompt[-keep:]), model, "prompt")

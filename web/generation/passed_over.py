@@ -1,4 +1,4 @@
-"""Fields that clients send and nothing here reads: the one list, with why.
+"""Fields that clients send and nothing here reads: the one list, with why; and what the log is told of others.
 
 Everything else that a client's library can send reaches the model, or sets how it answers, or is refused by its name.
 A key is the path of a field; `*` stands for any part of one, and `[kind]` for the type or role of the object around it.
@@ -7,11 +7,22 @@ A key is the path of a field; `*` stands for any part of one, and `[kind]` for t
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import TYPE_CHECKING
 
+from runtime.common.log_text import literal
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+logger = logging.getLogger("cede.web")
+
+MOST_NAMES = 1000
+"""Names that are remembered; after so many, nothing new is told."""
+
+MOST_TOLD = 20
+"""Names that a line in the log has."""
 
 CACHE = "says where a prompt may be cached: here every prompt is, by its content"
 BILLING = "is about billing, or about who asks, of another's service"
@@ -120,3 +131,22 @@ def why_passed_over(path: str, passed_over: Mapping[str, str]) -> str | None:
         if re.fullmatch(rf"{pattern}([.\[=].*)?", path):
             return why
     return None
+
+
+class IgnoredFields:
+    """Tells in the log which fields of bodies were ignored, each name once for as long as the server runs.
+
+    Threads that parse bodies share it: at worst a name is told twice.
+    """
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def tell(self, request_id: str, names: Iterable[str]) -> None:
+        """Log those of `names` that were not told before; a client chose them, so they are shown as literals."""
+        new = [name for name in names if name not in self._told][:MOST_TOLD]
+        if new and len(self._told) < MOST_NAMES:
+            self._told.update(new)
+            logger.info(
+                "%s: ignored unknown fields: %s", request_id, literal(", ".join(new)), extra={"request_id": request_id}
+            )

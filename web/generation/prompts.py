@@ -1,9 +1,9 @@
-"""Conversations as token ids."""
+"""Conversations as token ids, and the parameters of tools that declare none."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.errors import RequestError
 from web.bodies.prompt_tokens import check_characters, encode_prompt
@@ -78,3 +78,14 @@ def render(conversation: Conversation, model: ServedModel, param: str = "message
 def _characters(turn: Turn) -> int:
     calls = sum(len(call.name) + len(call.arguments) for call in turn.tool_calls)
     return len(turn.content or "") + len(turn.reasoning or "") + calls
+
+
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+"""The schema of a tool without arguments."""
+
+CUSTOM_PARAMETERS: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+"""The schema of a custom tool, whose input is a text."""

@@ -14,8 +14,7 @@ from runtime.errors import RequestError
 from web.bodies.body_parser import BodyParser
 from web.bodies.collect import collect
 from web.bodies.event_stream import EventStream
-from web.bodies.json_response import encode_json
-from web.bodies.paged_response import paged_json_response, response_backlog
+from web.bodies.responses import encode_json, paged_json_response, response_backlog
 from web.generation.control.fields import checked, with_headers
 from web.http.asgi import current_request
 from web.http.body_budget import BODY_TIMEOUT
@@ -33,14 +32,15 @@ if TYPE_CHECKING:
     from runtime.errors import CedeError
     from runtime.loading.served import ServedModel
     from web.bodies.collect import EventCollector
-    from web.bodies.json_encoding import SelfEncoding
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject, SelfEncoding
     from web.generation.answer import Formatter
     from web.generation.asked import Asked
     from web.storage.detached.run import Run
     from web.storage.detached.runs import Maker, Runs
 
     ParseFunction = Callable[[bytes, ServedModel, int], Asked[Any]]
+    """Turns a body into what it asks for, given the model to be served from, and how many generations the server can
+    hold.  Raises RequestError where it is not valid, or asks for more than the server or the model can hold."""
     Keep = Callable[[JsonObject], Awaitable[JsonObject | SelfEncoding]]
     """Is given a whole answer before its client has read the end of it, and returns it as it is sent."""
 
@@ -97,6 +97,14 @@ class Responder:
         if request.control.outlives_client:
             return await self._detachable(asked, request, keep, maker, held)
         return await (self._stream(asked, request, keep) if asked.stream else self._respond(asked, request, keep))
+
+    async def long_response(self, value: object) -> Response:
+        """Return the response that sends a value whole, as `json_encoding.iter_json` takes it.
+
+        Raises:
+            CedeError: more waits to be read than may.
+        """
+        return await paged_json_response(value, response_backlog(self.engine.unread), self.write_bytes)
 
     async def parse_body(self, parse: Callable[[bytes, ServedModel, int], T]) -> T:
         """Read the current request's body, and return what `parse` makes of it."""

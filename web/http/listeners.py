@@ -1,17 +1,24 @@
-"""The sockets that the server listens on, and its TLS certificate.  Neither needs anything of the model."""
+"""The sockets that the server listens on, its TLS certificate, and the settings of Hypercorn's parts.
+
+None of them needs anything of the model.
+"""
 
 from __future__ import annotations
 
 import errno
+import logging
 import socket
 import ssl
+import sys
 from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from typing import TYPE_CHECKING
 
 import trio
+from hypercorn.config import Config
 
 from runtime.common.log_text import MAX_LITERAL, shortened
 from runtime.errors import CedeError
+from web.process.limits import HANDSHAKE_TIMEOUT, KEEP_ALIVE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -123,3 +130,14 @@ def url_of(listeners: Sequence[trio.SocketListener], scheme: str) -> str:
     """Return the URL at which clients find the first of the listeners."""
     host, port, *_ = listeners[0].socket.getsockname()
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def hypercorn_config() -> Config:
+    """Make it."""
+    config = Config()
+    config.keep_alive_timeout = KEEP_ALIVE
+    config.keep_alive_max_requests = sys.maxsize  # a request's number is no reason to end a connection
+    config.ssl_handshake_timeout = HANDSHAKE_TIMEOUT
+    config.include_server_header = False
+    config.errorlog = logging.getLogger("cede.web")  # or it makes a handler of its own
+    return config

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from web.openapi.operations import JSON
 from web.openapi.schemas import SchemaNames
+from web.process.version import cede_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,19 +75,12 @@ def openapi_document(apis: Sequence[Api], *, keyed: bool) -> Json:
     keys: list[Json] = [{name: []} for name in SCHEMES]
     return {
         "openapi": "3.1.0",
-        "info": {"title": "cede", "version": _version(), "description": ABOUT},
+        "info": {"title": "cede", "version": cede_version(), "description": ABOUT},
         "tags": [{"name": api.name, "description": api.about} for api in apis],
         "security": keys if keyed else [{}, *keys],
         "paths": {path: dict(sorted(methods.items())) for path, methods in sorted(paths.items())},
         "components": {"schemas": dict(sorted(components.items())), "securitySchemes": SCHEMES},
     }
-
-
-def _version() -> str:
-    try:
-        return version("cede")
-    except PackageNotFoundError:
-        return "0"  # it runs from its source, and was not installed
 
 
 def _schema_names(api: Api) -> SchemaNames:

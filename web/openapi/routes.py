@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from web.bodies.json_encoding import dumps
-from web.bodies.paged_response import paged_response, response_backlog
+from web.bodies.responses import paged_response, response_backlog
 from web.openapi.document import openapi_document
 from web.openapi.operations import JSON, LISTS, Reply, apis_of
 from web.openapi.viewer_files import read_file

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.common.log_text import literal
-from web.apis.anthropic.errors import AnthropicErrors
+from web.apis.anthropic.errors import ANTHROPIC_ERRORS
 from web.apis.anthropic.models import VERSION_HEADER
 from web.apis.anthropic.routes import MESSAGES
 from web.apis.anthropic.routes import add_routes as add_anthropic_routes
 from web.apis.infill.routes import add_routes as add_infill_routes
 from web.apis.models import MODELS
 from web.apis.models import add_routes as add_model_routes
-from web.apis.ollama.errors import OllamaErrors
+from web.apis.ollama.answers import OLLAMA_ERRORS
 from web.apis.ollama.routes import add_routes as add_ollama_routes
 from web.apis.openai.routes import add_routes as add_openai_routes
 from web.apis.responses.routes import ERRORS as RESPONSE_ERRORS
 from web.apis.responses.routes import add_routes as add_response_routes
 from web.apis.utilities.routes import add_routes as add_utility_routes
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorRoute, ErrorShapes
+from web.bodies.errors.problem import ErrorRoute, ErrorShapes
 from web.generation.control.groups import add_routes as add_group_routes
-from web.generation.openai_format.errors import Error, OpenAIErrors
+from web.generation.openai_format.errors import OPENAI_ERRORS, Error
 from web.generation.openai_format.requests import Settings as OpenAISettings
 from web.generation.responder import Responder
 from web.http.asgi import ScopedApp, current_request
@@ -39,7 +39,7 @@ from web.observability.inspection.feed.feed import Feed
 from web.observability.inspection.feed.routes import add_routes as add_feed_routes
 from web.observability.inspection.routes import add_routes as add_inspection_routes
 from web.observability.metrics.metrics import Metrics
-from web.observability.metrics.routes import add_routes as add_metrics_routes
+from web.observability.metrics.metrics import add_routes as add_metrics_routes
 from web.observability.page.files import BASE_VIEWS, SERVER_VIEWS
 from web.observability.page.routes import add_routes as add_page_routes
 from web.openapi.operations import Api, operations_of, path_pattern
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("cede.web")
 
 ERROR_SHAPES = ErrorShapes(
-    OpenAIErrors(),
+    OPENAI_ERRORS,
     (
         *RESPONSE_ERRORS,
-        ErrorRoute(MESSAGES, AnthropicErrors()),
-        ErrorRoute(MODELS, AnthropicErrors(), header=VERSION_HEADER),
-        ErrorRoute("/api", OllamaErrors()),
+        ErrorRoute(MESSAGES, ANTHROPIC_ERRORS),
+        ErrorRoute(MODELS, ANTHROPIC_ERRORS, header=VERSION_HEADER),
+        ErrorRoute("/api", OLLAMA_ERRORS),
     ),
 )
 """Whose error objects a request gets, whatever is wrong with it."""

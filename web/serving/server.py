@@ -23,13 +23,12 @@ from runtime.checkpoint.sampling_defaults import SamplingDefaults
 from runtime.errors import DeviceLost
 from web.apis.responses.stored.state import open_state
 from web.http.browser_policy import BrowserPolicy
-from web.http.hypercorn_config import hypercorn_config
-from web.http.listeners import listen, open_listeners, url_of
+from web.http.listeners import hypercorn_config, listen, open_listeners, url_of
 from web.http.transport.serve import Listener, serve_connections
 from web.observability.inspection.feed.feed import Feed
 from web.observability.metrics.metrics import Metrics
 from web.process.access.api_keys import KeyRing, plain_key
-from web.process.access.reload import reload_on_hangup
+from web.process.access.key_file import reload_on_hangup
 from web.process.access.usage import KeyUsage, TokenMeter
 from web.process.descriptors import fit_descriptors
 from web.process.hooks import ServerHooks
@@ -205,7 +204,7 @@ async def _open_exports(engine: Engine, options: ServerOptions) -> AsyncIterator
 
             await stack.enter_async_context(open_tracing(engine, os.environ))
         if options.record is not None:
-            from web.observability.recording.opening import open_recording
+            from web.observability.recording.recorder import open_recording
 
             await stack.enter_async_context(open_recording(engine, options.record))
         yield

@@ -1,16 +1,21 @@
-"""Stored objects, as plain data."""
+"""Stored objects, as plain data, and their items on their way into the store and out of it."""
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runtime.common.units import MIB
 from runtime.errors import NotFound, RequestError
+from web.bodies.json_encoding import EncodedJson
+from web.bodies.query import page_object
+from web.bodies.responses import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from web.bodies.json_encoding import JsonObject
 
 LISTED_BYTES = 16 * MIB
 """Bytes of a page, from which on it ends: a hundred long objects or items would take more than any reader may."""
@@ -79,6 +84,22 @@ class Kind(enum.StrEnum):
     RESPONSE = "response"
     CHAT_COMPLETION = "chat.completion"
     CONVERSATION = "conversation"
+
+
+NAMES = {
+    Kind.RESPONSE: ("Response", "response_id", "response_not_found"),
+    Kind.CHAT_COMPLETION: ("Chat completion", "completion_id", "completion_not_found"),
+    Kind.CONVERSATION: ("Conversation", "conversation", "conversation_not_found"),
+}
+"""What the error for an object that is not there calls it, the parameter that names it, and the error's code."""
+
+
+class ObjectNotFound(NotFound):
+    """No object of that kind and id is stored for whoever asks."""
+
+    def __init__(self, kind: Kind, id: str) -> None:
+        name, param, code = NAMES[kind]
+        super().__init__(f"{name} with id '{id[:80]}' not found.", param=param, code=code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +214,18 @@ class Bounds:
 
     size: int
     age: float
+
+
+async def encoded(items: Sequence[Mapping[str, Any]]) -> list[Item]:
+    """Return items as they are stored: sent as they are, and never parsed for that.  Others run in between.
+
+    Args:
+        items: each with an id; their long parts may be `SelfEncoding`.
+    """
+    return [Item(item["id"], await encode_json(item)) for item in items]
+
+
+def page_json(page: ItemPage) -> JsonObject:
+    """Return a page of stored items in OpenAI's form, as `json_encoding.iter_json` takes it."""
+    data = [EncodedJson(item.body) for item in page.items]
+    return page_object(data, [item.id for item in page.items], has_more=page.has_more)

@@ -15,6 +15,7 @@ from runtime.common.log_text import literal
 from runtime.errors import Unavailable
 from web.storage.database import ObjectDatabase
 from web.storage.files import StateFolderError, is_damage, takes_nothing
+from web.storage.objects import ObjectNotFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -63,60 +64,62 @@ class ObjectStore:
         """Add an object and its items, or put it in place of the one with its id; tell whether it could be kept."""
         return await self._change(lambda: self._database.put(stored, given, made))
 
-    async def get(self, kind: Kind, id: str, owner: str | None) -> StoredObject | None:
-        """Return an object; None if there is none of that id, or it is not that owner's."""
-        return await self._run(lambda: self._database.get(kind, id, owner))
+    # --- one object; each of these raises ObjectNotFound where there is none of that id, or it is not that owner's ---
 
-    async def delete(self, kind: Kind, id: str, owner: str | None) -> bool:
-        """Delete an object; tell whether it was there."""
-        return await self._change(lambda: self._database.delete(kind, id, owner))
+    async def get(self, kind: Kind, id: str, owner: str | None) -> StoredObject:
+        """Return an object."""
+        return _found(kind, id, await self._run(lambda: self._database.get(kind, id, owner)))
 
-    async def annotate(
-        self, kind: Kind, id: str, owner: str | None, metadata: Mapping[str, str]
-    ) -> StoredObject | None:
-        """Put other metadata in place of an object's, and return it; None if it is not there.
+    async def delete(self, kind: Kind, id: str, owner: str | None) -> None:
+        """Delete an object."""
+        _found(kind, id, await self._change(lambda: self._database.delete(kind, id, owner)))
+
+    async def annotate(self, kind: Kind, id: str, owner: str | None, metadata: Mapping[str, str]) -> StoredObject:
+        """Put other metadata in place of an object's, and return it.
 
         Raises:
             ObjectTooLarge: it would be; it is left as it was.
         """
-        return await self._change(lambda: self._database.annotate(kind, id, owner, metadata))
+        return _found(kind, id, await self._change(lambda: self._database.annotate(kind, id, owner, metadata)))
 
-    async def append(self, kind: Kind, id: str, owner: str | None, items: Sequence[Item], most: int) -> bool:
-        """Add items to an object, all or none; tell whether it is there.
+    async def append(self, kind: Kind, id: str, owner: str | None, items: Sequence[Item], most: int) -> None:
+        """Add items to an object, all or none.
 
         Raises:
             RequestError: there would be more than `most`, or two of one id.
             ObjectTooLarge: it would be; it is left as it was.
         """
-        return await self._change(lambda: self._database.append(kind, id, owner, items, most))
+        _found(kind, id, await self._change(lambda: self._database.append(kind, id, owner, items, most)))
 
-    async def remove(self, kind: Kind, id: str, owner: str | None, item_id: str) -> StoredObject | None:
-        """Take an item away, and return the object; None if that is not there.
-
-        Raises:
-            ItemNotFound: there is no such item.
-        """
-        return await self._change(lambda: self._database.remove(kind, id, owner, item_id))
-
-    async def item(self, kind: Kind, id: str, owner: str | None, item_id: str) -> Item | None:
-        """Return an item of an object; None if that is not there.
+    async def remove(self, kind: Kind, id: str, owner: str | None, item_id: str) -> StoredObject:
+        """Take an item away, and return the object.
 
         Raises:
             ItemNotFound: there is no such item.
         """
-        return await self._run(lambda: self._database.item(kind, id, owner, item_id))
+        return _found(kind, id, await self._change(lambda: self._database.remove(kind, id, owner, item_id)))
 
-    async def page(self, kind: Kind, id: str, owner: str | None, asked: PageAsked) -> ItemPage | None:
-        """Return a page of what was given to an object, behind all that it continues; None if it is not there.
+    async def item(self, kind: Kind, id: str, owner: str | None, item_id: str) -> Item:
+        """Return an item of an object.
+
+        Raises:
+            ItemNotFound: there is no such item.
+        """
+        return _found(kind, id, await self._run(lambda: self._database.item(kind, id, owner, item_id)))
+
+    async def page(self, kind: Kind, id: str, owner: str | None, asked: PageAsked) -> ItemPage:
+        """Return a page of what was given to an object, behind all that it continues.
 
         Raises:
             NothingAfter: there is no item `asked.after`.
         """
-        return await self._run(lambda: self._database.page(kind, id, owner, asked))
+        return _found(kind, id, await self._run(lambda: self._database.page(kind, id, owner, asked)))
 
-    async def before(self, kind: Kind, id: str, owner: str | None, most: int, most_bytes: int) -> ItemPage | None:
-        """Return the newest items of an object and of all that it continues; None if one of them is not there."""
-        return await self._run(lambda: self._database.before(kind, id, owner, most, most_bytes))
+    async def before(self, kind: Kind, id: str, owner: str | None, most: int, most_bytes: int) -> ItemPage:
+        """Return the newest items of an object and of all that it continues, all of which have to be there."""
+        return _found(kind, id, await self._run(lambda: self._database.before(kind, id, owner, most, most_bytes)))
+
+    # --- several ------------------------------------------------------------------------------------------------------
 
     async def list(self, listing: Listing) -> Found:
         """Return objects by the time of their making.
@@ -188,6 +191,13 @@ class ObjectStore:
             self._database.recover()
         except (sqlite3.Error, StateFolderError) as error:  # each later call fails, too: the database is closed
             logger.error("stored objects: there is no new file in place of the damaged one: %s", literal(error))
+
+
+def _found(kind: Kind, id: str, found: T | None) -> T:
+    """Return what a call has found.  Raises ObjectNotFound where it says that there is no such object."""
+    if not found:
+        raise ObjectNotFound(kind, id)
+    return found
 
 
 @asynccontextmanager

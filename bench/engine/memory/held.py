@@ -5,7 +5,7 @@
 makes many of each kind in a process of its own, and prints for one of them the bytes that its bound counts, and those
 by which the process's resident memory grew.  Kinds that are bounded by a number have no counted bytes: there, what as
 many take as may be kept is what matters.  A kept answer of a request that may outlive its client is measured with its
-request around it, which only a test can make: `tests/unit/web/storage/detached/test_kept.py`.
+request around it, which only a test can make: `tests/unit/web/storage/detached/test_run_kept.py`.
 """
 
 from __future__ import annotations

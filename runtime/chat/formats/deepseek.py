@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from runtime.chat.formats.format import section_answer
 from runtime.chat.lark import literal, one_of
 from runtime.chat.reading.json_calls import LONGEST_NAME, read_arguments
-from runtime.chat.reading.sections import read_sections
-from runtime.chat.reading.text import Markers
+from runtime.chat.reading.text import Markers, read_sections
 
 if TYPE_CHECKING:
     from runtime.chat.conversation import Tool

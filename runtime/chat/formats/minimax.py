@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from runtime.chat.formats.format import section_answer, tagged_parameters
 from runtime.chat.lark import literal, one_of
 from runtime.chat.reading.json_calls import LONGEST_NAME
-from runtime.chat.reading.sections import read_sections
 from runtime.chat.reading.tagged_values import ArgumentTags, read_schema
-from runtime.chat.reading.text import Markers
+from runtime.chat.reading.text import Markers, read_sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Text up to a marker."""
+"""Text up to a marker, and frames of calls between markers."""
 
 from __future__ import annotations
 
@@ -143,3 +143,32 @@ def not_a_call(source: Source, found: Found) -> Reading[None]:
         yield TextPart(body)
         source.after_marker = False
     source.spaces = [text[len(body) :]]
+
+
+def read_sections(
+    source: Source, section: Markers, call: str, end: str, read_call: Callable[[], Reading[bool]]
+) -> Reading[None]:
+    """Read an answer with such frames in it, to its end.
+
+    Args:
+        source: at the answer's beginning.
+        section: the marker before all calls.
+        call: the marker before each.
+        end: the marker behind all calls.
+        read_call: reads one from behind its marker on, and returns whether it began.
+    """
+    while (found := (yield from text_until(source, section))) is not None:
+        source.record()
+        yield from source.skip_spaces()
+        while (yield from source.accept(call)):
+            if not (yield from read_call()):
+                break
+            found = Found("", "")
+            source.record()
+            yield from source.skip_spaces()
+        else:
+            if not found.marker:
+                yield from source.close(end)
+                source.recorded()
+                continue
+        yield from not_a_call(source, found)

@@ -18,7 +18,6 @@ from runtime.checkpoint.families.scales import cohere_scales, granite_scales
 _OLMO2 = Family(
     "olmo2",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     qk_norm="joint",
     norms=OLMO2,
     defaults={"rms_norm_eps": 1e-5, "eos_token_id": 50279},
@@ -26,6 +25,7 @@ _OLMO2 = Family(
 _GLM = Family(
     "glm",
     qkv_bias="attention_bias",
+    output_bias=False,
     partial_rotary=True,
     layout=(split_qkv, split_gate_up, deinterleave),
     defaults={
@@ -40,7 +40,6 @@ _GLM = Family(
 _COHERE = Family(
     "cohere",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     norms=COHERE,
     scales=cohere_scales,
     layout=(deinterleave,),
@@ -58,7 +57,6 @@ _COHERE = Family(
 _GRANITE = Family(
     "granite",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     mlp_bias="mlp_bias",
     scales=granite_scales,
     defaults={
@@ -105,7 +103,6 @@ DENSE_FAMILIES: dict[str, Family] = {
     "Ernie4_5ForCausalLM": Family(
         "ernie4_5",
         qkv_bias="use_bias",
-        output_bias="use_bias",
         mlp_bias="use_bias",
         layout=(deinterleave,),
         defaults={
@@ -153,7 +150,6 @@ DENSE_FAMILIES: dict[str, Family] = {
     "HunYuanDenseV1ForCausalLM": Family(
         "hunyuan_v1_dense",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         qk_norm="shared",
         qk_norm_if="use_qk_norm",
         qk_norm_rotated=True,

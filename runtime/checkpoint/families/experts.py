@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.experts_config import MAX_EXPERTS, ExpertsConfig
 from runtime.checkpoint.families.layer_kinds import EXPERTS
 from runtime.checkpoint.json_fields import boolean, integer, invalid, number
+from runtime.checkpoint.layer_config import MAX_EXPERTS, ExpertsConfig
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.experts_config import Experts, Gating
     from runtime.checkpoint.json_fields import Settings
+    from runtime.checkpoint.layer_config import Experts, Gating
 
 # Transformers knows one number by two names, and its own files and the published ones do not agree on which.
 _COUNT_KEYS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")

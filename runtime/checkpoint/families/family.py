@@ -16,16 +16,14 @@ from runtime.checkpoint.families.sizes import plain_mlp
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runtime.checkpoint.experts_config import Experts
     from runtime.checkpoint.families.activations import Activation, OutputGate
     from runtime.checkpoint.families.layout import Rule
     from runtime.checkpoint.families.norms import QkNorm
     from runtime.checkpoint.families.scales import Scales
     from runtime.checkpoint.json_fields import Settings
-    from runtime.checkpoint.layer_shape import LayerShape
+    from runtime.checkpoint.layer_config import Experts, LayerShape, RopeKind
     from runtime.checkpoint.mtp_layout import MtpLayout
     from runtime.checkpoint.recurrent_config import NoMixerConfig, RecurrentConfig
-    from runtime.checkpoint.rope_config import RopeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class Family:
     Attributes:
         model_type: the name of the family's configuration class in transformers.
         qkv_bias: of the projections to queries, keys and values.
-        output_bias: of the attention's output.
+        output_bias: of the attention's output; None for one where those have one.
         output_gate: tells the gate of what attention gives, from the settings.
         mlp_bias: of the MLP's projections.
         norms: which there are, and where.
@@ -80,7 +78,7 @@ class Family:
 
     model_type: str
     qkv_bias: bool | str = False
-    output_bias: bool | str = False
+    output_bias: bool | str | None = None
     output_gate: Callable[[Settings], OutputGate | None] = no_gate
     mlp_bias: bool | str = False
     norms: Norms = LLAMA

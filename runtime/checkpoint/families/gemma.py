@@ -40,7 +40,6 @@ _DEFAULTS = {
 _GEMMA3 = Family(
     "gemma3_text",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     qk_norm="shared",
     activation_key="hidden_activation",
     norms=GEMMA_AROUND,
@@ -64,7 +63,6 @@ _GEMMA4_LAYOUT = (experts_under_mlp, without_shared_kv)
 _GEMMA4 = Family(
     "gemma4_text",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     qk_norm="with_values",
     activation_key="hidden_activation",
     norms=GEMMA4_AROUND,
@@ -162,7 +160,6 @@ GEMMA_FAMILIES: dict[str, Family] = {
     "GemmaForCausalLM": Family(
         "gemma",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         activation_names={"gelu": "gelu_tanh"},  # what the first published files meant
         norms=GEMMA,
         scales=gemma_scales,
@@ -171,7 +168,6 @@ GEMMA_FAMILIES: dict[str, Family] = {
     "Gemma2ForCausalLM": Family(
         "gemma2",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         activation_key="hidden_activation",
         norms=GEMMA_AROUND,
         scales=gemma2_scales,

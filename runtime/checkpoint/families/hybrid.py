@@ -98,7 +98,6 @@ _LFM2 = Family(
 _QWEN3_NEXT = Family(
     "qwen3_next",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     output_gate=sigmoid_gate,
     norms=GEMMA,
     qk_norm="shared",
@@ -155,7 +154,6 @@ _DELTA_NAMES = {
 _OLMO = Family(
     "olmo_hybrid",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     qk_norm="joint",
     norms=OLMO_HYBRID,
     layer_types=linear_at_intervals,
@@ -187,7 +185,6 @@ _OLMO = Family(
 _KIMI = Family(
     "kimi_linear",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     latent=True,
     layer_types=kimi_layers,
     reads_layer_types=True,
@@ -292,7 +289,6 @@ _NEMOTRON = Family(
 _FALCON = Family(
     "falcon_h1",
     qkv_bias="attention_bias",
-    output_bias="attention_bias",
     mlp_bias="mlp_bias",
     scales=falcon_scales,
     layer_types=all_beside,

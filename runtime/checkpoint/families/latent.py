@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.json_fields import boolean, integer, invalid, number
-from runtime.checkpoint.latent_config import LatentConfig
-from runtime.checkpoint.rope_config import yarn_magnitude
+from runtime.checkpoint.layer_config import LatentConfig, yarn_magnitude
 
 if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
-    from runtime.checkpoint.rope_config import RopeConfig
+    from runtime.checkpoint.layer_config import RopeConfig
 
 
 def rotated_dim(settings: Settings) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.checkpoint.families.layer_kinds import EXPERTS, FULL, MLP
 from runtime.checkpoint.json_fields import boolean, integer, invalid
-from runtime.checkpoint.layer_shape import LayerShape
+from runtime.checkpoint.layer_config import LayerShape
 
 if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings

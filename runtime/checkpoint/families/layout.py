@@ -16,10 +16,8 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from runtime.checkpoint.experts_config import Experts
-    from runtime.checkpoint.layer_shape import LayerShape
+    from runtime.checkpoint.layer_config import Experts, LayerShape, RopeConfig
     from runtime.checkpoint.recurrent_config import Recurrent
-    from runtime.checkpoint.rope_config import RopeConfig
     from runtime.checkpoint.stored import StoredTensor
 
 

@@ -47,7 +47,6 @@ MISTRAL_FAMILIES: dict[str, Family] = {
     "Mistral4ForCausalLM": Family(
         "mistral4",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         scales=ministral3_scales,
         latent=True,
         experts=mistral4_experts,

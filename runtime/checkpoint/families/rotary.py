@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from runtime.checkpoint.families.layer_kinds import FULL, attends
 from runtime.checkpoint.json_fields import boolean, integer, invalid, number, numbers
-from runtime.checkpoint.rope_config import RopeConfig, RopeKind, longrope_attention_factor, yarn_attention_factor
+from runtime.checkpoint.layer_config import RopeConfig, RopeKind, longrope_attention_factor, yarn_attention_factor
 
 if TYPE_CHECKING:
     from runtime.checkpoint.families.family import Family

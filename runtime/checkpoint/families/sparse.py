@@ -51,6 +51,7 @@ SPARSE_FAMILIES: dict[str, Family] = {
     "Glm4MoeForCausalLM": Family(
         "glm4_moe",
         qkv_bias="attention_bias",
+        output_bias=False,
         qk_norm="shared",
         qk_norm_if="use_qk_norm",
         partial_rotary=True,
@@ -71,7 +72,6 @@ SPARSE_FAMILIES: dict[str, Family] = {
     "Glm4MoeLiteForCausalLM": Family(
         "glm4_moe_lite",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         latent=True,
         experts=deepseek3_experts,
         defaults={

@@ -49,22 +49,31 @@ FAMILIES: dict[str, Family] = {
     "LlamaForCausalLM": Family(
         "llama",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         mlp_bias="mlp_bias",
         defaults={"bos_token_id": 1, "eos_token_id": 2},
     ),
     **MISTRAL_FAMILIES,
     "Qwen2ForCausalLM": Family(
-        "qwen2", qkv_bias=True, layer_types=sliding_above, reads_layer_types=True, defaults=_QWEN_WINDOW
+        "qwen2",
+        qkv_bias=True,
+        output_bias=False,
+        layer_types=sliding_above,
+        reads_layer_types=True,
+        defaults=_QWEN_WINDOW,
     ),
     # Qwen2 with modules for multi-token prediction; its configuration class is Qwen2's too.
     "MiMoForCausalLM": Family(
-        "mimo", qkv_bias=True, layer_types=sliding_above, reads_layer_types=True, defaults=_QWEN_WINDOW, mtp=MIMO
+        "mimo",
+        qkv_bias=True,
+        output_bias=False,
+        layer_types=sliding_above,
+        reads_layer_types=True,
+        defaults=_QWEN_WINDOW,
+        mtp=MIMO,
     ),
     "Qwen3ForCausalLM": Family(
         "qwen3",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         qk_norm="shared",
         layer_types=sliding_above,
         reads_layer_types=True,
@@ -88,7 +97,6 @@ FAMILIES: dict[str, Family] = {
     "Qwen3MoeForCausalLM": Family(
         "qwen3_moe",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         qk_norm="shared",
         layer_types=all_sliding,
         experts=qwen_experts,
@@ -106,7 +114,6 @@ FAMILIES: dict[str, Family] = {
     "OlmoeForCausalLM": Family(
         "olmoe",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         qk_norm="joint",
         experts=olmoe_experts,
         defaults={
@@ -120,7 +127,6 @@ FAMILIES: dict[str, Family] = {
     "GptOssForCausalLM": Family(
         "gpt_oss",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         layer_types=sliding_first,
         reads_layer_types=True,
         sinks=True,
@@ -148,7 +154,6 @@ FAMILIES: dict[str, Family] = {
     "SmolLM3ForCausalLM": Family(
         "smollm3",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         mlp_bias="mlp_bias",
         rotary=rotates_by_list,
         layer_types=sliding_without_rope,
@@ -164,7 +169,6 @@ FAMILIES: dict[str, Family] = {
     "DeepseekV2ForCausalLM": Family(
         "deepseek_v2",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         latent=True,
         experts=deepseek2_experts,
         defaults={
@@ -183,7 +187,6 @@ FAMILIES: dict[str, Family] = {
     "DeepseekV3ForCausalLM": Family(
         "deepseek_v3",
         qkv_bias="attention_bias",
-        output_bias="attention_bias",
         latent=True,
         experts=deepseek3_experts,
         defaults={

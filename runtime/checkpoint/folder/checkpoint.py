@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import tokenizers
 
 from runtime.checkpoint.config import ModelConfig, parse_config
 from runtime.checkpoint.families.table import FAMILIES
@@ -11,7 +14,6 @@ from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.folder.mlx_models import as_published
 from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import folder_fingerprint, read_shards
-from runtime.checkpoint.folder.tokenizer_file import read_tokenizer_file
 from runtime.checkpoint.json_fields import read_object, read_optional_object
 from runtime.checkpoint.unreadable import unreadable
 from runtime.errors import CheckpointError
@@ -19,8 +21,6 @@ from runtime.errors import CheckpointError
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-    import tokenizers
 
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
@@ -151,3 +151,51 @@ def _what_is_missing(folder: Path) -> str:
         f"{folder} has {' and '.join(present)} but no tokenizer.json, the only form that cede reads; "
         "transformers' AutoTokenizer.from_pretrained(...).save_pretrained(...) writes one"
     )
+
+
+_TRIAL = "A text, 1234; größer\n東京"
+
+
+def read_tokenizer_file(path: Path) -> tokenizers.Tokenizer:
+    """Read a `tokenizer.json`, without the truncation and padding that a file saved after training may carry.
+
+    The library, which is written in Rust, may not survive every content.  Where it *panics*, Python sees an exception
+    that is no `Exception`, which would end the server; a panic within an error's message ends the process, and no
+    handler can help.  So what was found to lead there is refused before the library sees it, a panic at loading is an
+    error like others, and a text is encoded at once: files whose template names a token that is not there panic with
+    the first one, whatever it is.
+
+    Raises:
+        CheckpointError: it cannot be read, or the library cannot work with it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        _check(path, json.loads(text))
+    except (OSError, ValueError, RecursionError) as error:
+        raise unreadable(path, "JSON", error) from error
+    try:
+        backend = tokenizers.Tokenizer.from_str(text)
+        backend.no_truncation()
+        backend.no_padding()
+        encodings = backend.encode_batch_fast([_TRIAL], add_special_tokens=True)
+        backend.decode_batch([encoding.ids for encoding in encodings])
+    except Exception as error:  # the library raises nothing more precise
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of a module that cannot be imported
+            raise
+        raise CheckpointError(f"{path}: the tokenizers library fails with it: {error}") from error
+    return backend
+
+
+def _check(path: Path, description: Any) -> None:  # noqa: ANN401
+    """Refuse what the library has been seen to end the process with, or to fail with at some texts only."""
+    model = description.get("model") if isinstance(description, dict) else None
+    if not isinstance(model, dict):
+        raise CheckpointError(f"{path}: is not a tokenizer's description: it has no model")
+    # Each token of a merge but the first loses as many bytes as this has, be they half of a character.
+    if model.get("continuing_subword_prefix") and model.get("type", "BPE") == "BPE":
+        raise CheckpointError(f"{path}: continuing_subword_prefix is not supported in BPE")
+    unknown, vocabulary = model.get("unk_token"), model.get("vocab")
+    if isinstance(unknown, str) and isinstance(vocabulary, dict) and unknown not in vocabulary:
+        raise CheckpointError(f"{path}: unk_token {unknown!r:.60} is not in the vocabulary")

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.experts_config import MAX_EXPERTS
+from runtime.checkpoint.layer_config import MAX_EXPERTS
 from runtime.checkpoint.stored import ALL, OfAnother, SelectedRows, WithoutCodes
 from runtime.errors import CheckpointError
 

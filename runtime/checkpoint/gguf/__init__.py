@@ -3,12 +3,12 @@
 What the format says of itself is in the `gguf` library (constants, sizes of types, how blocks are expanded) and in
 ggml's docs/gguf.md.  Files come from anywhere, so whatever is malformed in one is refused by name.
 
-- `checkpoint`: `GgufCheckpoint`
+- `checkpoint`: `GgufCheckpoint`, and its tensors under canonical names
 - `file`: `GgufFile`, of one file or of a split set; `header`: what one says; `metadata`: `Metadata`, values by type
 - `architectures`: what keys and tensors' names mean, one `architecture.Architecture` each
 - `settings`, `rope`: keys as those of config.json
 - `deepseek`, `hybrid`, `gemma3n`, `gemma4`: what DeepSeek's models, those with recurrent layers, and Gemma's have of
   their own
-- `names`: tensors under canonical names; `tensors`: `GgufTensor`; `codes`: `group_codes`, of the types of four bits
+- `tensors`: `GgufTensor`; `codes`: `group_codes`, of the types of four bits
 - `tokenizer`: `rebuild_tokenizer`; `vocabulary`, `pretokenizers` are its parts
 """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.checkpoint.experts_config import ExpertsConfig
+    from runtime.checkpoint.layer_config import ExpertsConfig
 
 
 @dataclass(frozen=True, slots=True)

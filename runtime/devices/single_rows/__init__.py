@@ -2,7 +2,7 @@
 
 What the kernels for CUDA (`runtime.devices.cuda`) and for MPS (`runtime.devices.mps`) share.
 
-rows.py        where the rows of a step lie, how a layer scores, and what kernels do
-staged.py      which steps are of single rows, and what is sent for them
+rows.py        where the rows of a step lie, how a layer scores, and what kernels do; which steps are of single rows,
+               and what is sent for them
 check.py       kernels beside PyTorch's operations, in a few small cases
 """

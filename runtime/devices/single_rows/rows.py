@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from runtime.sampling.staging import StagedTensor, StagingBuffer
     from runtime.step.step import Segment
 
 NO_PLACE = -1  # of a row that stands for none
@@ -122,3 +123,33 @@ def splits_for(programs: int) -> int:
 def power_of_two(least: int) -> int:
     """Return the first power of two that is not less."""
     return 1 << (least - 1).bit_length()
+
+
+MOST_ROWS = 64  # of a step
+# Of a sequence: a token and the most drafts that --draft-tokens allows.  The rows of a prompt read the same keys, which
+# one by one each would read.
+MOST_ROWS_OF_ONE = 17
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """The table of a step whose attention is that of single rows; its layers are run as they are, and not recorded."""
+
+    numbers: StagedTensor
+    longest: int
+    kernels: RowKernels
+
+    def sent(self) -> SingleRows:
+        """Return the rows; the numbers were sent."""
+        return SingleRows(RowTable(self.numbers.tensor.view(4, -1), self.longest), self.kernels)
+
+
+def stage_single_rows(
+    kernels: RowKernels | None, segments: Sequence[Segment], staging: StagingBuffer
+) -> StagedRows | None:
+    """Stage where the rows of a step lie; None where there are no kernels, or too many rows."""
+    counts = [len(segment.token_ids) for segment in segments]
+    if kernels is None or sum(counts) > MOST_ROWS or max(counts) > MOST_ROWS_OF_ONE:
+        return None
+    longest = max(segment.end - segment.first for segment in segments)
+    return StagedRows(staging.ints(table_numbers(segments, sum(counts))), longest, kernels)

@@ -6,8 +6,7 @@ For whoever opens a prefix cache, and for `cede kv`, which looks after the files
     write_queue   WriteQueue: what the writer has still to do
     writer        DiskWriter: the thread
     blocks        DiskBlocks: the files
-    index         DiskIndex: which of them there are, as memory knows it
-    losses        Losses: what has left it
+    index         DiskIndex: which of them there are, as memory knows it; Losses: what has left it
     files         one file: its name, its bytes, its checks
     folder        the folder: its lock, its models, its names
 """

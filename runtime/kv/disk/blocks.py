@@ -27,8 +27,7 @@ from runtime.kv.disk.files import (
     write_temporary,
 )
 from runtime.kv.disk.folder import remove, remove_temporaries, scan
-from runtime.kv.disk.index import DiskIndex, DiskIndexStatistics
-from runtime.kv.disk.losses import Losses
+from runtime.kv.disk.index import DiskIndex, DiskIndexStatistics, Losses
 from runtime.kv.index import IndexEntry
 
 if TYPE_CHECKING:

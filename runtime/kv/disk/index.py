@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.kv.disk.files import block_name
-from runtime.kv.disk.losses import Losses
 from runtime.kv.index import BlockIndex, IndexEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from runtime.kv.blocks import BlockKey
 
@@ -226,3 +225,35 @@ class DiskIndex:
     def _stamp(self) -> int:
         self._last_stamp = max(time.time_ns(), self._last_stamp + 1)
         return self._last_stamp
+
+
+class Losses:
+    """Names of lost blocks, while somebody wants to know.  Thread-safe; its lock is taken after all others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # all that follows
+        self._wake: Callable[[], object] | None = None
+        self._lost: list[BlockKey] = []
+
+    def watch(self, wake: Callable[[], object] | None) -> None:
+        """Note losses from now on, and call `wake`, which returns at once, when there are some; None for no more."""
+        with self._lock:
+            self._wake = wake
+            self._lost.clear()
+
+    def note(self, keys: Iterable[BlockKey]) -> None:
+        """Note that blocks may be gone."""
+        with self._lock:
+            if self._wake is None:
+                return
+            first = not self._lost
+            self._lost += keys
+            wake = self._wake if first and self._lost else None
+        if wake is not None:
+            wake()
+
+    def take(self) -> list[BlockKey]:
+        """Return those that were noted since the last call."""
+        with self._lock:
+            lost, self._lost = self._lost, []
+            return lost

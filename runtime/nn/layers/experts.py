@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.checkpoint.experts_config import ExpertsConfig
     from runtime.checkpoint.families.activations import Activation
+    from runtime.checkpoint.layer_config import ExpertsConfig
     from runtime.nn.layers.mlp import Mlp
     from runtime.nn.source import WeightSource
 

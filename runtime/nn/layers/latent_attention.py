@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.checkpoint.latent_config import LatentConfig
+    from runtime.checkpoint.layer_config import LatentConfig
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.matrices.linear import Linear

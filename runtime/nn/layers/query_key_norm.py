@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.checkpoint.layer_shape import LayerShape
+    from runtime.checkpoint.layer_config import LayerShape
     from runtime.nn.layers.batch import Whole
     from runtime.nn.layers.norm import Norm
     from runtime.nn.source import WeightSource

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.checkpoint.families.scales import QueryScale
-    from runtime.checkpoint.rope_config import RopeConfig, RopeKind
+    from runtime.checkpoint.layer_config import RopeConfig, RopeKind
 
 
 def frequencies(config: RopeConfig, length: int) -> Tensor:

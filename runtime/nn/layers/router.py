@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from runtime.checkpoint.experts_config import ExpertsConfig, Gating
+    from runtime.checkpoint.layer_config import ExpertsConfig, Gating
     from runtime.nn.source import WeightSource
 
 

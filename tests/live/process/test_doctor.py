@@ -15,7 +15,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-import web.selftest.checks
+import web.selftest
 from runtime.selftest import machine
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.parity import Parity
@@ -24,7 +24,7 @@ from tests.fakes.kv_blocks import chain, open_tier, put_all
 from tests.live.server import command, environment
 from tests.models.checkpoints import FAMILIES
 from web.commands.doctor import doctor
-from web.selftest.checks import Sizes
+from web.selftest import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ GROUPS = ["model", "parity", "cancellation", "throughput", "operators"]
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The self-test is small, and this process keeps its number of threads."""
-    monkeypatch.setattr(web.selftest.checks, "Sizes", lambda: SMALL)
+    monkeypatch.setattr(web.selftest, "Sizes", lambda: SMALL)
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
@@ -142,7 +142,7 @@ def test_a_check_that_fails_is_reported_and_the_rest_go_on(monkeypatch: pytest.M
     def raises(parity: Parity) -> Any:  # noqa: ANN401
         return parity.compare(torch.ones(2, 3), torch.ones(1))
 
-    monkeypatch.setattr(web.selftest.checks, "PARITY", {"finds": finds, "raises": raises, "chunks": Parity.chunks})
+    monkeypatch.setattr(web.selftest, "PARITY", {"finds": finds, "raises": raises, "chunks": Parity.chunks})
     result = run("--self-test", "--dtype", "float32", "--device", "cpu", "--json", "-")
     assert result.exit_code == 1
     report = json.loads(result.stdout)
@@ -167,7 +167,7 @@ def test_a_model_that_cannot_be_loaded_on_the_device_is_a_finding(monkeypatch: p
     def fail(*arguments: object) -> None:
         raise RuntimeError("out of memory at /home/somebody/model")
 
-    monkeypatch.setattr(web.selftest.checks, "load_model", fail)
+    monkeypatch.setattr(web.selftest, "load_model", fail)
     result = run("--self-test", "--device", "cpu")
     assert result.exit_code == 1
     assert "FAIL  model: load" in result.stdout

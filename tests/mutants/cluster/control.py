@@ -25,10 +25,10 @@ MUTANTS = (
     ),
     Mutant(
         "a worker that slept has KV of which no front door is told any more",
-        "web/cluster/liveness/entries.py",
+        "web/cluster/liveness.py",
         "        self._ids.update(*(self._named[path] for path in ours))\n",
         "",
-        (f"{UNIT}/liveness/test_entries.py",),
+        (f"{UNIT}/test_liveness.py",),
     ),
     Mutant(
         "a worker that has left discovery is written there again",

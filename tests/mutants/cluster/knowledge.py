@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 from tests.mutants.simulation import CLUSTER
 
-MEMBERSHIP, EVENTS = "web/cluster/membership.py", "web/cluster/routing/block_events.py"
+MEMBERSHIP, EVENTS = "web/cluster/membership.py", "web/cluster/routing.py"
 
 MUTANTS = (
     Mutant(

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 KERNELS = ("tests/unit/runtime/devices/single_rows/test_check.py",)
 LAUNCHES = ("tests/unit/runtime/devices/mps/test_rows.py",)
-STEPS = ("tests/unit/runtime/devices/single_rows/test_staged.py",)
+STEPS = ("tests/unit/runtime/devices/single_rows/test_rows_staged.py",)
 
 MUTANTS = (
     Mutant(
@@ -53,7 +53,7 @@ MUTANTS = (
     ),
     Mutant(
         "all rows of a long chunk attend one by one",
-        "runtime/devices/single_rows/staged.py",
+        "runtime/devices/single_rows/rows.py",
         " or max(counts) > MOST_ROWS_OF_ONE",
         "",
         STEPS,

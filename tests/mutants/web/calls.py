@@ -26,10 +26,10 @@ MUTANTS = (
     ),
     Mutant(
         "a message has blocks that are blank",
-        "web/apis/anthropic/answers/objects.py",
+        "web/apis/anthropic/answers.py",
         "if not text.strip():",
         "if not text:",
-        ("tests/unit/web/apis/anthropic/answers/test_objects.py",),
+        ("tests/unit/web/apis/anthropic/test_answers.py",),
     ),
     Mutant(
         "fields that an API does not have are read unseen where another has them",

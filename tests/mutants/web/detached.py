@@ -48,6 +48,6 @@ MUTANTS = (
         "web/storage/detached/run.py",
         "        return RUN_BYTES + self.log.held\n",
         "        return self.log.size\n",
-        (f"{UNIT}/test_kept.py",),
+        (f"{UNIT}/test_run_kept.py",),
     ),
 )

@@ -14,17 +14,17 @@ MUTANTS = (
     ),
     Mutant(
         "all vectors of a batch are normalised in one go",
-        "web/generation/embeddings/batch.py",
+        "web/generation/embeddings.py",
         "backlog, normalise=asked.normalise)\n",
         "backlog, normalise=False)\n        vectors = [*map(normalised, vectors)] if asked.normalise else vectors\n",
-        ("tests/unit/web/generation/embeddings/test_batch.py",),
+        ("tests/unit/web/generation/test_embeddings.py",),
     ),
     Mutant(
         "short parts of a long value are encoded without a pause",
         "web/bodies/json_encoding.py",
         "FRAGMENT = 64\n",
         "FRAGMENT = 0\n",
-        ("tests/unit/web/bodies/test_json_response_turns.py",),
+        ("tests/unit/web/bodies/test_responses_turns.py",),
     ),
     Mutant(
         "compiled grammars are bounded by their number alone",

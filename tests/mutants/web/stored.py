@@ -29,14 +29,14 @@ MUTANTS = (
         "        if len(items) == asked.limit or size >= most_bytes:\n",
         "        item = connection.execute('SELECT group_concat(body) FROM parts').fetchone()\n"
         "        if len(items) == asked.limit or size >= most_bytes:\n",
-        (f"{UNIT}/test_items.py::test_one_item_of_many_is_all_that_is_read_and_written",),
+        (f"{UNIT}/test_objects_items.py::test_one_item_of_many_is_all_that_is_read_and_written",),
     ),
     Mutant(
         "a page begins with the item behind which it was to begin",
         PARTS,
         'order, beyond = ("ASC", ">")',
         'order, beyond = ("ASC", ">=")',
-        (f"{UNIT}/test_items.py::test_a_page_is_that_of_a_plain_list",),
+        (f"{UNIT}/test_objects_items.py::test_a_page_is_that_of_a_plain_list",),
     ),
     Mutant(
         "stored objects grow old by whatever the machine's clock shows",

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from actors.core.slot_views import Provenance, Resident
 from actors.core.slots import SlotTable
+from actors.kv.invalidation import severed
 from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.common.ownership import TaskOwner
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
-from runtime.kv.lineage import severed
 from runtime.kv.token_chain import TokenChain
 from runtime.step.transfer import Save
 from tests.fakes.kv_simulation import (

@@ -32,7 +32,7 @@ from web.cluster.backend import Backend
 from web.cluster.failures import Fate, fate_of
 from web.cluster.guest import from_asyncio
 from web.cluster.membership import Membership
-from web.cluster.routing.block_events import BlockEvents, name_of
+from web.cluster.routing import BlockEvents, name_of
 from web.cluster.worker import STOPPING, DeviceHealth
 
 if TYPE_CHECKING:

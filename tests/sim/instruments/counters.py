@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 from prometheus_client import CollectorRegistry
 
-from web.observability.metrics.instruments import Instruments
-from web.observability.metrics.recorder import Recorder
+from web.observability.metrics.recorder import Instruments, Recorder
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from actors.core.observer import Observer
 from web.observability.inspection.feed.feed import Feed
-from web.observability.inspection.feed.stream import FeedStream
+from web.observability.inspection.feed.frames import FeedStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tests.sim.instruments.picture import Picture
 from web.observability.recording.recorder import Recorder
-from web.observability.recording.steps import DrawnStep
+from web.observability.recording.trace_events import DrawnStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

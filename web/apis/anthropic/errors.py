@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from typing_extensions import TypedDict
 
 from runtime.errors import QueueFull
+from web.bodies.errors.problem import ErrorShape
 
 if TYPE_CHECKING:
     from web.bodies.errors.problem import Problem
@@ -62,13 +63,4 @@ def status_of(problem: Problem) -> int:
     return OVERLOADED if problem.status == 503 or problem.code == QueueFull.code else problem.status
 
 
-class AnthropicErrors:
-    """Anthropic's error objects; an `ErrorShape`."""
-
-    def status(self, problem: Problem) -> int:
-        """Return the status; see `status_of`."""
-        return status_of(problem)
-
-    def body(self, problem: Problem, request_id: str | None) -> Error:
-        """Return the error object; see `error_object`."""
-        return error_object(problem, request_id)
+ANTHROPIC_ERRORS = ErrorShape(error_object, status_of)

@@ -8,22 +8,20 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, TypeVar
 
-from web.apis.anthropic.answers.formatter import MessageFormatter
-from web.apis.anthropic.answers.objects import MessageOptions
+from web.apis.anthropic.answers import MessageFormatter, MessageOptions
 from web.apis.anthropic.prompts.conversation import conversation_of
 from web.apis.anthropic.prompts.schemas import HINTS, UNSUPPORTED, CountBody, MessagesBody
-from web.bodies.json_size import check_json_size
 from web.bodies.prompt_tokens import check_generations
 from web.bodies.strict_model import known_fields, parse_model, unknown_fields
 from web.generation.asked import Asked, generation_request
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.generation.prompts import conversation_prompt
 from web.process.limits import MAX_PROMPTS
 
 if TYPE_CHECKING:
     from runtime.chat.chat import ChatPrompt
     from runtime.loading.served import ServedModel
-    from web.apis.anthropic.answers.objects import TokenCount
+    from web.apis.anthropic.answers import TokenCount
     from web.apis.anthropic.prompts.schemas import PromptBody
     from web.bodies.prompt_tokens import TokenIds
 
@@ -33,17 +31,7 @@ BodyT = TypeVar("BodyT", bound="PromptBody")
 def parse_messages(
     raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS, *, ignored: IgnoredFields | None = None
 ) -> Asked[MessageOptions]:
-    """Parse the body of `POST /v1/messages`.
-
-    Args:
-        raw: the body.
-        model: to be served from.
-        max_generations: that the server can hold.
-        ignored: tells of fields that mean nothing.
-
-    Raises:
-        RequestError: the body is not valid, or asks for more than the server or the model can hold.
-    """
+    """Parse the body of `POST /v1/messages`; a `responder.ParseFunction`, and `ignored` tells of its other fields."""
     check_generations(1, 1, max_generations)
     body, ids, prompt = _read(MessagesBody, raw, model)
     room = model.context_length - len(ids)
@@ -71,11 +59,6 @@ def parse_messages(
 def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROMPTS) -> TokenCount:
     """Return how many tokens the prompt of a body has: that of `POST /v1/messages/count_tokens`.
 
-    Args:
-        raw: the body.
-        model: whose tokens are counted.
-        max_generations: not looked at, for nothing is generated.
-
     Raises:
         RequestError: the body is not valid, or its prompt does not fit into the context.
     """
@@ -85,7 +68,6 @@ def count_tokens(raw: bytes, model: ServedModel, max_generations: int = MAX_PROM
 
 def _read(schema: type[BodyT], raw: bytes, model: ServedModel) -> tuple[BodyT, TokenIds, ChatPrompt]:
     """Return a body, and its prompt as token ids and as the model's chat format made it."""
-    check_json_size(raw, model.context_length)
-    body = parse_model(schema, raw, UNSUPPORTED)
+    body = parse_model(schema, raw, UNSUPPORTED, model.context_length)
     ids, prompt = conversation_prompt(conversation_of(body), model)
     return body, ids, prompt

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from web.apis.anthropic.answers.objects import Error, Message, StreamEvent, TokenCount
+from web.apis.anthropic.answers import Error, Message, StreamEvent, TokenCount
 from web.apis.anthropic.parse import count_tokens, parse_messages
 from web.apis.anthropic.prompts.schemas import CountBody, MessagesBody
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.generation.control.fields import CONTROL_HEADERS
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.http.asgi import current_request
 from web.openapi.operations import Api, Reply
 

@@ -3,10 +3,8 @@
 The prompt is `web.generation.infill`'s, as for the `suffix` of other APIs.
 
 - `schemas`: the bodies
-- `samplers`: llama-server's list of samplers
-- `parse`: `parse_infill`, the body of `/infill` as a request
+- `parse`: `parse_infill`, the body of `/infill` as a request, and `parse_fim`, that of `/v1/fim/completions`, which is
+  answered as a chat
 - `answers`: its answers, in a stream or whole
-- `fim`: `parse_fim`, the body of `/v1/fim/completions` as a request, which is answered as a chat
-- `objects`: what they consist of
 - `routes`: `add_routes`
 """

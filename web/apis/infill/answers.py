@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from actors.core.generation import FinishReason, Token
 from runtime.chat.parts import PlainParser, TextPart
 from web.bodies.event_stream import sse
+from web.bodies.json_encoding import Long
 from web.generation.answer import Formatter, Gathered
 from web.generation.answer_parts import AnswerParts
-from web.generation.control.cancel_note import cancel_note
-from web.generation.openai_format.answers.usage import timings
+from web.generation.control.fields import CancelNote, cancel_note
+from web.generation.openai_format.answers.usage import Timings, timings
 from web.generation.openai_format.errors import error_object
 
 if TYPE_CHECKING:
@@ -20,9 +24,47 @@ if TYPE_CHECKING:
     from actors.core.generation import Finished, Progress
     from runtime.chat.parts import Part
     from runtime.text.tokenizer import Tokenizer
-    from web.apis.infill.objects import DrawnToken, InfillAnswer, InfillPiece, LikelyToken
     from web.bodies.errors.problem import Problem
-    from web.bodies.json_types import JsonObject, Long
+    from web.bodies.json_encoding import JsonObject
+
+
+class LikelyToken(TypedDict):
+    """A token, and how likely it was."""
+
+    id: int
+    token: str
+    bytes: list[int]
+    logprob: float
+
+
+class DrawnToken(LikelyToken):
+    """A token of the answer, and those that were likely in its place."""
+
+    top_logprobs: list[LikelyToken]
+
+
+class InfillAnswer(TypedDict, total=False):
+    """A whole answer; with `response_fields` only what these paths lead to, each under its path."""
+
+    index: Literal[0]
+    content: Long[str]
+    tokens: Annotated[Long[list[int]], Field(description="With `return_tokens`; else empty.")]
+    stop: bool
+    model: str
+    tokens_predicted: int
+    tokens_evaluated: Annotated[int, Field(description="Tokens of the prompt.")]
+    tokens_cached: Annotated[int, Field(description="Those of them that were found computed.")]
+    has_new_line: bool
+    truncated: Literal[False]
+    stop_type: Literal["eos", "limit", "word"]
+    stopping_word: str
+    timings: Timings
+    completion_probabilities: Long[list[DrawnToken]]
+    cede: CancelNote
+
+
+class InfillPiece(InfillAnswer):
+    """The data of one event: a piece of the answer, or its end, where `stop` is true."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from web.apis.infill.fim import parse_fim
-from web.apis.infill.objects import InfillAnswer, InfillPiece
-from web.apis.infill.parse import parse_infill
+from web.apis.infill.answers import InfillAnswer, InfillPiece
+from web.apis.infill.parse import parse_fim, parse_infill
 from web.apis.infill.schemas import FimBody, InfillBody
 from web.generation.control.fields import CONTROL_HEADERS
 from web.generation.openai_format.chat.answers import ChatCompletion, ChatCompletionChunk

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
-from web.apis.ollama.answers.formatter import AnswerFormatter
-from web.apis.ollama.answers.models import AnswerOptions
-from web.apis.ollama.options import Options, check_penalties, max_tokens, plain_fields
-from web.apis.ollama.schemas import ignored_fields
+from web.apis.ollama.answers import AnswerFormatter, AnswerOptions
+from web.apis.ollama.schemas import Options, check_penalties, ignored_fields, max_tokens, plain_fields
 from web.bodies.json_encoding import dumps
 from web.bodies.strict_model import known_fields
 from web.generation.asked import Asked, generation_request
@@ -19,10 +17,10 @@ from web.generation.asked import Asked, generation_request
 if TYPE_CHECKING:
     from runtime.chat.chat import ChatPrompt
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import Answer, AnswerShape
+    from web.apis.ollama.answers import Answer, AnswerShape
     from web.apis.ollama.schemas import GenerationBody
     from web.bodies.prompt_tokens import TokenIds
-    from web.generation.ignored import IgnoredFields
+    from web.generation.passed_over import IgnoredFields
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from runtime.grammar.closed import closed_objects
 from web.apis.ollama.schemas import UNSUPPORTED_IN_MESSAGES
 from web.bodies.strict_model import refuse_unsupported
 from web.generation.grammars import ANY_OBJECT, schema_grammar
-from web.generation.tools import NO_PARAMETERS
+from web.generation.prompts import NO_PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import NotFound
 from runtime.text.infill import InfillTokens
-from web.apis.ollama.answers.models import timestamp
+from web.apis.ollama.answers import timestamp
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import Details, Process, Processes, Show, Tag, Tags
+    from web.apis.ollama.answers import Details, Process, Processes, Show, Tag, Tags
 
 LATEST = ":latest"
 """The tag of a name that has none."""

@@ -9,8 +9,8 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from actors.control import NO_CONTROL
 from runtime.errors import RequestError
-from web.apis.ollama.answers.formatter import CONTENT_TYPE
-from web.apis.ollama.answers.models import (
+from web.apis.ollama.answers import (
+    CONTENT_TYPE,
     ChatAnswer,
     EmbedAnswer,
     Error,
@@ -23,16 +23,14 @@ from web.apis.ollama.answers.models import (
     line,
 )
 from web.apis.ollama.asked import LoadRequest
-from web.apis.ollama.chat import parse_chat
-from web.apis.ollama.embed import parse_embed, parse_old_embed
-from web.apis.ollama.generate import parse_generate
 from web.apis.ollama.listing import check_name, processes, show, tags
+from web.apis.ollama.parse import parse_chat, parse_embed, parse_generate, parse_old_embed
 from web.apis.ollama.schemas import ChatBody, EmbedBody, GenerateBody, ModelBody, OldEmbedBody
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.bodies.strict_model import parse_model
 from web.generation.control.fields import CONTROL_HEADERS, with_headers
-from web.generation.embeddings.batch import Embedder
-from web.generation.ignored import IgnoredFields
+from web.generation.embeddings import Embedder
+from web.generation.passed_over import IgnoredFields
 from web.http.asgi import current_request
 from web.openapi.operations import GENERATES, Api, Reply
 
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import AnswerOptions
+    from web.apis.ollama.answers import AnswerOptions
     from web.generation.asked import Asked
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp

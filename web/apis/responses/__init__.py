@@ -4,6 +4,6 @@
 - `output`: the response object, its items and the events that tell of them
 - `conversion`: a body as an `Asked`
 - `stored`: responses as stored objects, and those that run in the background
-- `answering`, `retrieval`, `conversations`: the handlers
-- `routes`: what an application needs; `answers` and `errors` are what is answered
+- `answering`: the handlers of what generates · `retrieval`, `conversations`: the routes of what is stored
+- `routes`: what an application needs; `answers` are what is answered
 """

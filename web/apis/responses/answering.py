@@ -15,13 +15,14 @@ from web.apis.responses.conversion import (
     read_body,
     read_prompt_body,
 )
+from web.apis.responses.input.items import MAX_ITEMS
 from web.apis.responses.stored.archive import no_history, store_ended
 from web.apis.responses.stored.making import Making
-from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response, response_backlog
-from web.generation.ignored import IgnoredFields
+from web.bodies.responses import json_response
+from web.generation.passed_over import IgnoredFields
 from web.http.asgi import current_request
 from web.storage.detached.attaching import attached
+from web.storage.objects import Kind
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
@@ -107,7 +108,7 @@ class ResponseHandlers:
         history = await self._state.archive.history(body, owner, most_bytes)
         if body.conversation_id is None:
             return history
-        before = await self._state.conversations.before(body.conversation_id, owner, most_bytes)
+        before = await self._state.store.before(Kind.CONVERSATION, body.conversation_id, owner, MAX_ITEMS, most_bytes)
         return replace(history, before=before, is_conversation=True)
 
     async def _begin(self, parsed: Asked[ResponseOptions], turn: ConversationLease | None) -> Response:
@@ -131,5 +132,4 @@ class ResponseHandlers:
             run, response = await self._state.background.start(parsed, place, turn)
         if parsed.stream:
             return attached(run, -1, self._responder.write_bytes)
-        backlog = response_backlog(self._responder.engine.unread)
-        return await paged_json_response(response, backlog, self._responder.write_bytes)
+        return await self._responder.long_response(response)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import Field, RootModel
 from typing_extensions import TypedDict
 
-from web.bodies.json_types import Long
-from web.generation.control.cancel_note import CancelNote
-from web.generation.logprobs import TokenLogprobs
+from web.bodies.json_encoding import Long
+from web.generation.answer_parts import TokenLogprobs
+from web.generation.control.fields import CancelNote
 
 
 class Part(TypedDict):

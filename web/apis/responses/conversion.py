@@ -7,7 +7,7 @@ Everything in here is synchronous and has no side effect but a log line, so a wo
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from runtime.chat.conversation import Conversation, ReasoningChoice, Turn
@@ -16,21 +16,19 @@ from runtime.errors import RequestError
 from web.apis.responses.input.items import ITEMS, MAX_ITEMS, MessageItem, ReferenceItem, stored_items
 from web.apis.responses.input.schemas import HINTS, UNSUPPORTED, JsonFormat, PromptBody, ResponseBody, SchemaFormat
 from web.apis.responses.input.tools import choice_of, tools_of
-from web.apis.responses.input.truncation import fitting_prompt
 from web.apis.responses.input.turns import turns_of
 from web.apis.responses.output.envelope import ResponseOptions, asked_fields
 from web.apis.responses.output.events import ResponseFormatter
-from web.bodies.json_size import check_json_size
-from web.bodies.prompt_tokens import too_long
+from web.bodies.prompt_tokens import TOO_LONG, too_long
 from web.bodies.strict_model import known_fields, parse_model, unknown_fields
 from web.generation.asked import Asked, generation_request
 from web.generation.grammars import ANY_OBJECT, schema_grammar
-from web.generation.ignored import IgnoredFields
+from web.generation.passed_over import IgnoredFields
 from web.generation.prompts import conversation_prompt, errors_named
 from web.storage.objects import ItemPage, check_ids
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from runtime.chat.chat import ChatPrompt
     from runtime.grammar.grammar import Grammar
@@ -86,8 +84,7 @@ def read_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> Respo
     Raises:
         RequestError: it is not valid, or asks for what cede does not do.
     """
-    check_json_size(raw, model.context_length)
-    return parse_model(ResponseBody, raw, UNSUPPORTED)
+    return parse_model(ResponseBody, raw, UNSUPPORTED, model.context_length)
 
 
 def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -> PromptBody:
@@ -96,8 +93,7 @@ def read_prompt_body(raw: bytes, model: ServedModel, max_generations: int = 1) -
     Raises:
         RequestError: as `read_body` does.
     """
-    check_json_size(raw, model.context_length)
-    return parse_model(PromptBody, raw, UNSUPPORTED)
+    return parse_model(PromptBody, raw, UNSUPPORTED, model.context_length)
 
 
 def check_state(body: PromptBody) -> None:
@@ -254,3 +250,43 @@ def _resolved(body: PromptBody, history: History) -> list[AnyItem]:
         ITEMS.validate_json(b"[%b]" % history.items[item.id])[0] if isinstance(item, ReferenceItem) else item
         for item in items
     ]
+
+
+def fitting_prompt(conversation: Conversation, model: ServedModel, param: str) -> tuple[TokenIds, ChatPrompt]:
+    """Return the prompt of as much of a conversation as fits, as `conversation_prompt` does.
+
+    What is left begins with a user's turn, so that no output of a tool has lost its call; system turns stay.  It is
+    found by bisection, with a handful of prompts.
+
+    Args:
+        conversation: what the client asks.
+        model: to be served from.
+        param: the field of the body that holds the turns, for errors.
+
+    Raises:
+        RequestError: not even its last user's turn, with what follows, fits; or as `conversation_prompt`.
+    """
+    starts = [0, *_later_starts(conversation.turns)]
+    fits, found = len(starts) - 1, None
+    least = 0
+    while least < fits:
+        middle = (least + fits) // 2
+        try:
+            found = conversation_prompt(_from(conversation, starts[middle]), model, param)
+            fits = middle
+        except RequestError as error:
+            if error.code != TOO_LONG:
+                raise
+            least, found = middle + 1, None
+    return found or conversation_prompt(_from(conversation, starts[fits]), model, param)
+
+
+def _later_starts(turns: Sequence[Turn]) -> list[int]:
+    """Return where a shorter conversation may begin: at each user's turn that something precedes."""
+    users = [number for number, turn in enumerate(turns) if turn.role == "user"]
+    return users[1:]
+
+
+def _from(conversation: Conversation, start: int) -> Conversation:
+    kept = [turn for number, turn in enumerate(conversation.turns) if number >= start or turn.role == "system"]
+    return replace(conversation, turns=kept)

@@ -1,4 +1,4 @@
-"""The handlers of what is done with a response once there is one."""
+"""The routes of what is done with a response once there is one, of the current request's owner alone."""
 
 from __future__ import annotations
 
@@ -8,87 +8,96 @@ from typing import TYPE_CHECKING
 import trio
 
 from runtime.errors import RequestError
-from web.apis.responses.stored.archive import ResponseNotFound
+from web.apis.responses.answers import DeletedResponse, Event, ItemList
+from web.apis.responses.answers import Response as ResponseObject
 from web.bodies.json_encoding import EncodedJson
-from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response, response_backlog
 from web.bodies.query import flag, number, page_asked
+from web.bodies.responses import json_response
 from web.http.asgi import current_request
+from web.openapi.operations import LISTS, PAGES, Parameter, Reply
 from web.storage.detached.attaching import attached
-from web.storage.items import page_json
+from web.storage.objects import Kind, ObjectNotFound, page_json
 
 if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
-    from actors.engine import Engine
-    from web.apis.responses.answers import DeletedResponse
     from web.apis.responses.stored.state import State
+    from web.generation.responder import Responder
+    from web.openapi.operations import Api
+
+PATH = "/v1/responses"
+STORED = LISTS | {404}
 
 
-class StoredResponses:
-    """Shows, follows, cancels and deletes responses, of the current request's owner alone.
+def add_stored_routes(api: Api, responder: Responder, state: State | None) -> None:
+    """Add what shows, follows, cancels and deletes responses.
 
     Args:
-        engine: whose bound on unread answers holds here, too.
-        state: where they are; None where nothing is stored.
-        write_bytes: of one write to a connection.
+        api: to be extended.
+        responder: has the bounds on answers.
+        state: where responses are; None where nothing is stored.
     """
+    one, kind = f"{PATH}/<response_id>", Kind.RESPONSE
 
-    def __init__(self, engine: Engine, state: State | None, write_bytes: int) -> None:
-        self._engine = engine
-        self._state = state
-        self._write_bytes = write_bytes
+    def stored(response_id: str) -> tuple[State, str | None]:
+        """Return where a response may be, and who asks."""
+        if state is None:
+            raise ObjectNotFound(kind, response_id)
+        return state, current_request().owner
 
-    async def get(self, response_id: str) -> Response:
-        """Answer with a response, or with its events."""
-        state = self._stored(response_id)
-        owner = current_request().owner
+    @api.get(
+        one,
+        {200: Reply.generated(ResponseObject, Event)},
+        STORED,
+        parameters=(
+            Parameter("stream", "Follow its events.", {"type": "boolean"}),
+            Parameter("starting_after", "Number of the last event that is known.", {"type": "integer"}),
+        ),
+    )
+    async def get_response(response_id: str) -> Response:
+        """Get a stored response, or the events of one in the background."""
+        found, owner = stored(response_id)
         if not flag("stream"):
-            return await self._long(EncodedJson(await state.archive.load(response_id, owner)))
+            return await responder.long_response(EncodedJson((await found.store.get(kind, response_id, owner)).body))
         starting_after = number("starting_after", -1, least=-1)
-        if (run := state.runs.find(response_id, owner)) is not None and run.streamed:
-            return attached(run, starting_after, self._write_bytes)
-        await state.archive.load(response_id, owner)
+        if (run := found.runs.find(response_id, owner)) is not None and run.streamed:
+            return attached(run, starting_after, responder.write_bytes)
+        await found.store.get(kind, response_id, owner)
         raise RequestError(
             "The events of this response are not kept: it did not run in the background, or it ended a while ago.",
             param="stream",
             code="stream_expired",
         )
 
-    async def delete(self, response_id: str) -> Response:
-        """Delete a response; one that runs is cancelled."""
-        state = self._stored(response_id)
-        owner = current_request().owner
-        if (run := state.runs.find(response_id, owner)) is not None:
-            await state.runs.forget(run)
-        await state.archive.delete(response_id, owner)
-        deleted: DeletedResponse = {"id": response_id, "object": "response", "deleted": True}
-        return json_response(deleted)
+    @api.delete(one, {200: Reply.json(DeletedResponse)}, STORED)
+    async def delete_response(response_id: str) -> Response:
+        """Delete a stored response; one that runs is cancelled."""
+        found, owner = stored(response_id)
+        if (run := found.runs.find(response_id, owner)) is not None:
+            await found.runs.forget(run)
+        await found.store.delete(kind, response_id, owner)
+        return json_response(DeletedResponse(id=response_id, object="response", deleted=True))
 
-    async def cancel(self, response_id: str) -> Response:
-        """Cancel a response in the background, unless it has ended, and answer with it."""
-        state = self._stored(response_id)
-        owner = current_request().owner
-        response = await state.archive.load(response_id, owner)
-        if not (await trio.to_thread.run_sync(json.loads, response))["background"]:
-            raise RequestError(
-                "Only responses in the background can be cancelled; to cancel another, hang up.", param="response_id"
-            )
-        if (run := state.runs.find(response_id, owner)) is not None:
-            await state.runs.cancel(run)
-            response = await state.archive.load(response_id, owner)
-        return await self._long(EncodedJson(response))
+    @api.post(f"{one}/cancel", {200: Reply.json(ResponseObject)}, STORED)
+    async def cancel_response(response_id: str) -> Response:
+        """Cancel a response in the background."""
+        return await responder.long_response(EncodedJson(await _cancelled(response_id, *stored(response_id))))
 
-    async def list_input_items(self, response_id: str) -> Response:
-        """Answer with a page of what the model saw, but for the instructions."""
-        state = self._stored(response_id)
-        asked = page_asked("desc")
-        return await self._long(page_json(await state.archive.items_seen(response_id, current_request().owner, asked)))
+    @api.get(f"{one}/input_items", {200: Reply.json(ItemList)}, STORED, parameters=PAGES["desc"])
+    async def list_input_items(response_id: str) -> Response:
+        """List the items that a response was made from, a page at a time."""
+        (found, owner), asked = stored(response_id), page_asked("desc")
+        return await responder.long_response(page_json(await found.store.page(kind, response_id, owner, asked)))
 
-    def _stored(self, response_id: str) -> State:
-        if self._state is None:
-            raise ResponseNotFound(response_id)
-        return self._state
 
-    async def _long(self, value: object) -> Response:
-        return await paged_json_response(value, response_backlog(self._engine.unread), self._write_bytes)
+async def _cancelled(response_id: str, state: State, owner: str | None) -> bytes:
+    """Cancel a response in the background, unless it has ended, and return it."""
+    response = (await state.store.get(Kind.RESPONSE, response_id, owner)).body
+    if not (await trio.to_thread.run_sync(json.loads, response))["background"]:
+        raise RequestError(
+            "Only responses in the background can be cancelled; to cancel another, hang up.", param="response_id"
+        )
+    if (run := state.runs.find(response_id, owner)) is not None:
+        await state.runs.cancel(run)
+        response = (await state.store.get(Kind.RESPONSE, response_id, owner)).body
+    return response

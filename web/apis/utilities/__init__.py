@@ -1,7 +1,5 @@
 """Endpoints beside the chats and completions that llama-server's and vLLM's clients ask for.
 
 - `routes`: `add_routes`, the endpoints; `answers`: their answers
-- `schemas`: the request bodies
 - `tokens`: texts and conversations as tokens and back, and prompts as the chat template writes them
-- `properties`: what is known of the server
 """

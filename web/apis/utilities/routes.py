@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from runtime.errors import RequestError
 from web.apis.utilities import tokens
-from web.apis.utilities.answers import AppliedTemplate, Detokenized, Properties, Tokens, Version
-from web.apis.utilities.properties import properties
-from web.apis.utilities.schemas import DetokenizeBody, TokenizeBody
-from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response, response_backlog
+from web.apis.utilities.answers import AppliedTemplate, Detokenized, Properties, Tokens, Version, properties
+from web.apis.utilities.tokens import DetokenizeBody, TokenizeBody
+from web.bodies.responses import json_response
 from web.generation.openai_format.chat.schema import ChatBody
 from web.generation.openai_format.errors import Error
 from web.openapi.operations import Api, Reply
@@ -22,10 +20,9 @@ if TYPE_CHECKING:
     from quart_trio.wrappers import TrioResponse as Response
 
     from runtime.loading.served import ServedModel
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
     from web.generation.responder import Responder
     from web.http.asgi import ScopedApp
-
 
 RERANKERS = ("/rerank", "/v1/rerank", "/v1/reranking")
 """Under which paths servers rerank, which this one does not."""
@@ -43,8 +40,7 @@ def add_routes(app: ScopedApp, responder: Responder) -> None:
 
     async def answer(function: Callable[[bytes, ServedModel, int], JsonObject]) -> Response:
         """Answer with what `function` makes of the body, which may be long."""
-        value = await responder.parse_body(function)
-        return await paged_json_response(value, response_backlog(engine.unread), responder.write_bytes)
+        return await responder.long_response(await responder.parse_body(function))
 
     @api.post(
         "/tokenize",

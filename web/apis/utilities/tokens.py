@@ -1,25 +1,55 @@
-"""Texts and conversations as tokens, and back.
+"""Texts and conversations as tokens, and back; null stands for "not given" in the bodies.
 
 Everything in here is synchronous and has no side effect, so a worker thread can do all of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import ConfigDict, Field
 
 from runtime.errors import RequestError
 from runtime.text.prompt_tokens import TooManyTokens, encode_within
-from web.apis.utilities.schemas import UNSUPPORTED, DetokenizeBody, TokenizeBody
-from web.bodies.json_size import check_json_size
-from web.bodies.strict_model import parse_model
+from web.bodies.fields import Name, Text, TokenIds
+from web.bodies.strict_model import StrictModel, parse_model, show_unsupported
 from web.generation.openai_format.chat.messages import conversation_of
-from web.generation.openai_format.chat.schema import ChatBody
+from web.generation.openai_format.chat.schema import ChatBody, Message
 from web.generation.openai_format.schemas import UNSUPPORTED as UNSUPPORTED_IN_CHATS
 from web.generation.prompts import conversation_prompt, render
+from web.process.limits import MAX_MESSAGES
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
     from web.apis.utilities.answers import AppliedTemplate, Detokenized, Piece, Tokens
+
+
+class TokenizeBody(StrictModel):
+    """The body of `POST /tokenize`: llama-server's `content`, or vLLM's `prompt` or `messages`.
+
+    With messages the body may hold whatever that of a chat may.
+    """
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: show_unsupported(schema, UNSUPPORTED))
+
+    model: Name | None = None
+    content: Text | None = None
+    add_special: bool | None = None
+    with_pieces: bool | None = None
+    prompt: Text | None = None
+    messages: Annotated[list[Message], Field(min_length=1, max_length=MAX_MESSAGES, fail_fast=True)] | None = None
+    add_special_tokens: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class DetokenizeBody(StrictModel):
+    """The body of `POST /detokenize`."""
+
+    model: Name | None = None
+    tokens: TokenIds
+
+
+UNSUPPORTED: dict[str, tuple[object, ...]] = {"parse_special": (True,)}
 
 LEAST_BOUND = 2**17
 """Tokens that a text may have in any case: each takes half a kilobyte of memory for a moment."""
@@ -36,8 +66,7 @@ def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Tokens:
     Raises:
         RequestError: the body is not valid, or the text is too long.
     """
-    check_json_size(raw, model.context_length)
-    body = parse_model(TokenizeBody, raw, UNSUPPORTED)
+    body = parse_model(TokenizeBody, raw, UNSUPPORTED, model.context_length)
     given = [name for name in ("content", "prompt", "messages") if getattr(body, name) is not None]
     if len(given) != 1:
         raise RequestError("Give one of 'content', 'prompt' and 'messages'.", param=given[1] if given else "content")
@@ -55,8 +84,7 @@ def tokenize(raw: bytes, model: ServedModel, max_generations: int) -> Tokens:
 def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Detokenized:
     """Answer the body of `POST /detokenize`, with the text under both servers' names; see `tokenize`."""
     bound = _bound(model)
-    check_json_size(raw, bound)
-    ids = parse_model(DetokenizeBody, raw).tokens
+    ids = parse_model(DetokenizeBody, raw, context_length=bound).tokens
     if len(ids) > bound:
         raise RequestError(f"At most {bound} tokens are turned into text.", param="tokens")
     if ids and max(ids) >= model.vocab_size:
@@ -67,12 +95,12 @@ def detokenize(raw: bytes, model: ServedModel, max_generations: int) -> Detokeni
 
 def apply_template(raw: bytes, model: ServedModel, max_generations: int) -> AppliedTemplate:
     """Answer the body of `POST /apply-template`: the prompt of a chat; see `tokenize`."""
-    check_json_size(raw, model.context_length)
-    return {"prompt": render(conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS)), model).text}
+    body = parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS, model.context_length)
+    return {"prompt": render(conversation_of(body), model).text}
 
 
 def _chat_ids(raw: bytes, model: ServedModel, *, add_special_tokens: bool) -> list[int]:
-    conversation = conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS))
+    conversation = conversation_of(parse_model(ChatBody, raw, UNSUPPORTED_IN_CHATS, model.context_length))
     if add_special_tokens:  # beside those that the template has written
         return _encode(render(conversation, model).text, model, "messages", add_special_tokens=True)
     return list(conversation_prompt(conversation, model)[0])

@@ -13,7 +13,7 @@ from runtime.common.log_text import shortened
 from runtime.common.units import format_size
 from runtime.errors import CedeError
 from web.bodies.errors.problem import INTERNAL, Problem, report
-from web.bodies.json_response import json_response
+from web.bodies.responses import json_response
 from web.http.asgi import current_request
 from web.process.tracebacks import clear_tracebacks
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from quart_trio import QuartTrio
     from quart_trio.wrappers import TrioResponse as Response
 
-    from web.bodies.errors.shapes import ErrorShapes
+    from web.bodies.errors.problem import ErrorShapes
 
 logger = logging.getLogger("cede.web")
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from actors.core.generation import LiveRequest
 from actors.core.receipts import Receipt
 from actors.core.slot_views import SlotStatus
-from actors.statistics import EngineStatistics
+from actors.manager.statistics import EngineStatistics
 from web.generation.control.groups import EndedGroup, GroupList
 from web.observability.inspection.answers import Cancelled
 from web.observability.inspection.feed.answers import Frame

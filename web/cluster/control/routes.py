@@ -6,17 +6,17 @@ nobody takes what is missing for what is not.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from quart import request as query
 
 from actors.generating.unread import Unread
+from actors.groups.request_groups import LiveGroup
 from runtime.errors import NotFound, RequestError, Unavailable
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorShapes
-from web.bodies.json_response import json_response
+from web.bodies.errors.problem import ErrorShapes
 from web.bodies.query import number
-from web.cluster.control import merging
+from web.bodies.responses import json_response
 from web.cluster.control.answers import (
     CancelledAt,
     GroupEndedAtAll,
@@ -28,8 +28,8 @@ from web.cluster.control.answers import (
 )
 from web.cluster.control.feed.follower import ToldOf
 from web.cluster.control.feed.routes import add_routes as add_feed_routes
-from web.cluster.control.questions import Question, Workers
-from web.generation.openai_format.errors import Error, OpenAIErrors
+from web.cluster.control.questions import Question, Workers, labelled
+from web.generation.openai_format.errors import OPENAI_ERRORS, Error
 from web.http.asgi import ScopedApp
 from web.http.body_budget import BodyBudget
 from web.observability.inspection.routes import MAX_WAIT
@@ -41,11 +41,13 @@ from web.process.limits import Limits
 from web.serving.app import apply_browser_policy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import trio
     from quart_trio.wrappers import TrioResponse as Response
 
+    from web.cluster.control.questions import Json
     from web.http.browser_policy import BrowserPolicy
-
 
 DEFAULT_RECEIPTS = 100
 LIMIT = {"type": "integer", "minimum": 0, "maximum": 10**9}
@@ -70,7 +72,7 @@ def control_app(workers: AllWorkers, stop: trio.Event, policy: BrowserPolicy) ->
     limits = Limits()
     app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
     app.bodies = BodyBudget(limits.bodies_bytes)
-    install_error_handlers(app, ErrorShapes(OpenAIErrors(), ()))
+    install_error_handlers(app, ErrorShapes(OPENAI_ERRORS, ()))
     apply_browser_policy(app, policy)
     about = "What all workers of a cluster do, and the end of requests at whichever worker they are."
     api = Api(app, "Control", about, Error, ERRORS)
@@ -88,7 +90,7 @@ def _add_lists(api: Api, workers: Workers) -> None:
     async def list_requests() -> Response:
         """List the live requests of all workers."""
         answers, silent = await workers.ask(Question.REQUESTS)
-        return json_response(RequestsOfAll(data=merging.oldest_first(answers), unreachable=silent))
+        return json_response(RequestsOfAll(data=oldest_first(answers), unreachable=silent))
 
     @api.get(
         "/v1/receipts",
@@ -102,28 +104,28 @@ def _add_lists(api: Api, workers: Workers) -> None:
     async def list_receipts() -> Response:
         """List the receipts, which say what each cancel cost, the newest first."""
         request_id, limit = query.args.get("request_id"), number("limit", DEFAULT_RECEIPTS, least=0)
-        names = None if request_id is None else merging.names_of(request_id)
+        names = None if request_id is None else names_of(request_id)
         wait = number("wait", 0, least=0, most=MAX_WAIT)
         answers, silent = await workers.ask(Question.RECEIPTS, limit=limit, request_ids=names, wait=wait)
-        return json_response(ReceiptsOfAll(data=merging.newest_first(answers, limit), unreachable=silent))
+        return json_response(ReceiptsOfAll(data=newest_first(answers, limit), unreachable=silent))
 
     @api.get("/slots", {200: Reply.json(SlotsOfAll)})
     async def slots() -> Response:
         """List the slots of each worker, and what each is doing."""
         answers, silent = await workers.ask(Question.SLOTS)
-        return json_response(SlotsOfAll(slots=merging.all_of(answers), unreachable=silent))
+        return json_response(SlotsOfAll(slots=all_of(answers), unreachable=silent))
 
     @api.get("/v1/statistics", {200: Reply.json(StatisticsOfAll)})
     async def statistics() -> Response:
         """Get counts of each worker since its start, and what it holds now."""
         answers, silent = await workers.ask(Question.STATISTICS)
-        return json_response(StatisticsOfAll(data=merging.statistics(answers), unreachable=silent))
+        return json_response(StatisticsOfAll(data=statistics_of(answers), unreachable=silent))
 
     @api.get("/v1/groups", {200: Reply.json(GroupsOfAll)})
     async def list_groups() -> Response:
         """List the groups that have live requests at any worker."""
         answers, silent = await workers.ask(Question.GROUPS)
-        return json_response(GroupsOfAll(data=merging.groups(answers), unreachable=silent))
+        return json_response(GroupsOfAll(data=groups_of(answers), unreachable=silent))
 
 
 def _add_ends(api: Api, workers: Workers) -> None:
@@ -150,7 +152,7 @@ def _add_ends(api: Api, workers: Workers) -> None:
     async def cancel_request(request_id: str) -> Response:
         """Cancel exactly this request, at the worker that has it."""
         answers, silent = await workers.ask(Question.REQUESTS, worker=_worker())
-        found = merging.holders(answers, request_id)
+        found = holders(answers, request_id)
         if len(found) > 1:
             names = ", ".join(worker for worker, _ in found)
             message = f"Several workers have a live request '{request_id}': '?worker=' says which ({names})."
@@ -176,3 +178,56 @@ def _worker() -> str | None:
     if not 0 <= number_of_worker < 1 << 64:
         raise RequestError("Invalid 'worker': it should be a worker's id, 16 hexadecimal digits.", param="worker")
     return f"{number_of_worker:016x}"
+
+
+# --- one answer out of those of all workers; each thing says which worker it is of ------------------------------------
+
+PREFIXES = ("chatcmpl-", "cmpl-", "resp_")
+"""Of ids of the front door's answers, behind which stands the request's."""
+
+
+def all_of(answers: Mapping[str, list[Json]]) -> list[Any]:
+    """Return what all workers have, worker by worker; it is their JSON, and some may be of another version of cede."""
+    return [value for worker, values in sorted(answers.items()) for value in labelled(worker, values)]
+
+
+def oldest_first(answers: Mapping[str, list[Json]]) -> list[Any]:
+    """Requests, by when they came."""
+    return sorted(all_of(answers), key=lambda request: request["created"])
+
+
+def newest_first(answers: Mapping[str, list[Json]], limit: int) -> list[Any]:
+    """Receipts, at most so many."""
+    return sorted(all_of(answers), key=lambda receipt: -receipt["detected_at"])[:limit]
+
+
+def groups_of(answers: Mapping[str, list[Json]]) -> list[LiveGroup]:
+    """Groups by their names, each with its requests on all workers."""
+    found: dict[str, list[str]] = {}
+    for _, values in sorted(answers.items()):
+        for group in values:
+            found.setdefault(group["name"], []).extend(group["requests"])
+    return [LiveGroup(name, None, tuple(ids)) for name, ids in found.items()]
+
+
+def holders(answers: Mapping[str, list[Json]], request_id: str) -> list[tuple[str, str]]:
+    """Return who has a live request of that id: workers, each with the id that it knows it by.
+
+    The front door's answers call a request by a longer id than its worker does; that is looked for only where nobody
+    has the one that was given.
+    """
+    for name in names_of(request_id):
+        found = [(worker, name) for worker, live in sorted(answers.items()) if any(one["id"] == name for one in live)]
+        if found:
+            return found
+    return []
+
+
+def names_of(request_id: str) -> list[str]:
+    """The ids by which a worker may know it, the given one first."""
+    return [request_id, *(request_id.removeprefix(prefix) for prefix in PREFIXES if request_id.startswith(prefix))]
+
+
+def statistics_of(answers: Mapping[str, Any]) -> list[Any]:
+    """Return the statistics of each worker."""
+    return [{"worker": worker} | answer for worker, answer in sorted(answers.items())]

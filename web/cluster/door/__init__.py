@@ -4,6 +4,5 @@ For `web.cluster.front_door`.  Dynamo listens by itself, and can neither be told
 for how long to wait for a client.  So it listens where nobody else asks, and each request passes through here.
 
     exchange  Exchange: one request to Dynamo's server, and its answer
-    left_out  what Dynamo wants of a request and cede's own server does not
     passage   Passage: the application that passes requests on
 """

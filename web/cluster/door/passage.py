@@ -7,7 +7,7 @@ import logging
 import re
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import trio
@@ -17,17 +17,16 @@ from werkzeug.datastructures import Headers
 from runtime.common.log_text import shortened
 from runtime.errors import ShuttingDown, Unavailable
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorShapes
-from web.bodies.stream_body import StreamBody
+from web.bodies.errors.problem import ErrorShapes
+from web.bodies.responses import StreamBody
 from web.cluster.door.exchange import OF_ONE_CONNECTION, open_exchange
-from web.cluster.door.left_out import as_json, names_no_model, only_model, with_model
-from web.generation.openai_format.errors import OpenAIErrors
+from web.generation.openai_format.errors import OPENAI_ERRORS
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BODY_TIMEOUT, BodyBudget
 from web.serving.app import apply_browser_policy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from werkzeug.routing import Map
 
@@ -84,7 +83,7 @@ class Passage:
         app = self.app = ScopedApp("cede-door", static_folder=None)
         app.config["MAX_CONTENT_LENGTH"] = limits.body_bytes
         app.bodies = BodyBudget(limits.bodies_bytes)
-        install_error_handlers(app, ErrorShapes(OpenAIErrors(), ()))
+        install_error_handlers(app, ErrorShapes(OPENAI_ERRORS, ()))
         apply_browser_policy(app, policy)
         app.before_request(self._pass_on)  # before any route is looked for: there are none here
 
@@ -167,3 +166,33 @@ def target_of(request: ScopedRequest) -> bytes:
     if not path.startswith(b"/"):  # such as a whole URL
         path = quote(request.path).encode()
     return b"?".join(filter(None, (path, request.scope["query_string"])))
+
+
+# --- what a request may leave out at `cede serve`, and Dynamo's server wants to have: its content type, and its model -
+
+CURLS = b"application/x-www-form-urlencoded"
+"""The content type that curl gives to whatever it is to send."""
+
+_FIRST_KEY = re.compile(rb'\s*\{(?=\s*")')
+
+
+def as_json(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of a body that is JSON, where nothing else is said of it."""
+    kept = [(name, value) for name, value in headers if (name, value) != (b"content-type", CURLS)]
+    return kept if any(name == b"content-type" for name, _ in kept) else [*kept, (b"content-type", b"application/json")]
+
+
+def names_no_model(body: bytes) -> bool:
+    """Return whether it is an object that has no such key, nor one that is further inside; it is not parsed."""
+    return b'"model"' not in body and _FIRST_KEY.match(body) is not None
+
+
+def with_model(body: bytes, model: str) -> bytes:
+    """Return a body that names a model and did not before (`names_no_model`)."""
+    return _FIRST_KEY.sub(lambda begun: begun[0] + f'"model": {json.dumps(model)}, '.encode(), body, count=1)
+
+
+def only_model(listed: Any) -> str | None:  # noqa: ANN401  # JSON
+    """Return the model of a list that has one; None where it has several, so that one has to be named, or none."""
+    ids = [model["id"] for model in listed["data"]]
+    return ids[0] if len(ids) == 1 else None

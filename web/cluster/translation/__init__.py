@@ -3,7 +3,6 @@
 For `web.cluster.backend`.
 
     requests      from what the front door asks to a body that cede's own parser checks
-    annotations   what a request says of its own fate
     chunks        from an engine's events to what the front door is told
     output_mark   where an output begins, for the worker at which it goes on
 """

@@ -4,8 +4,7 @@
     session        from what is typed to what is done
     conversation   messages and settings; pure
     slash          the commands that begin with a slash: their table, how they are read and completed; pure
-    blocks         how much of a text in Markdown is settled while the rest still comes; pure
-    view           an answer on the screen, with rich
+    view           an answer on the screen, with rich, and how much of it is settled while the rest still comes
     prompt         reading a line, with prompt_toolkit
 
 rich and prompt_toolkit are imported when the command runs.

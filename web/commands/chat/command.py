@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runtime.errors import CedeError
 from web.commands.client.target import chosen_target, open_target, run_to_end, target_flags
 from web.commands.options.flags import SectionedCommand
+from web.process.failures import said_in_a_line
 
 if TYPE_CHECKING:
     from web.commands.chat.conversation import Conversation
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--max-tokens", type=click.IntRange(0), metavar="N", help="Of an answer, at most.")
 @target_flags
 @click.pass_context
+@said_in_a_line()
 def chat(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # click's
     """Talk with a model.
 
@@ -37,10 +38,7 @@ def chat(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # click'
         raise click.UsageError("a chat wants a terminal; for pipes there is `cede run`")
     settings = {"temperature": given["heat"], "max_tokens": given["max_tokens"]}
     conversation = Conversation(given["system"], {name: value for name, value in settings.items() if value is not None})
-    try:
-        target = chosen_target(ctx)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
+    target = chosen_target(ctx)
     run_to_end(partial(hold_chat, target, conversation), local=target.local is not None)
 
 

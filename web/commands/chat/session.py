@@ -15,8 +15,7 @@ from web.commands.chat.conversation import ASSISTANT, ChatError, Conversation
 from web.commands.chat.prompt import Key
 from web.commands.chat.slash import help_lines, parse
 from web.commands.chat.view import AnswerView
-from web.commands.client.answer import Answer
-from web.commands.client.figures import answer_line, receipt_line
+from web.commands.client.answer import Answer, answer_line, receipt_line
 from web.commands.client.interruption import interrupted_by
 from web.commands.client.terminal import harmless, quiet_keys
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Self
 
+from markdown_it import MarkdownIt
 from rich.live import Live
 from rich.markdown import Markdown
 from rich.segment import Segment
 from rich.text import Text
 
 from runtime.common.units import counted
-from web.commands.chat.blocks import BlockStream
 from web.commands.client.terminal import harmless
 
 if TYPE_CHECKING:
@@ -20,6 +21,39 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from web.commands.client.answer import Delta
+
+
+class BlockStream:
+    """Takes a text in Markdown in pieces, and gives it back in blocks.  Pure.
+
+    What stands before the last block does not change any more, whatever follows.  So it can be written for good, and
+    only the last block is drawn anew with each piece; what that costs does not grow with the answer.
+
+    Attributes:
+        rest: the last block, as far as it has come.
+    """
+
+    def __init__(self) -> None:
+        self.rest = ""
+        self._parser = MarkdownIt().enable("table")
+
+    def feed(self, text: str) -> list[str]:
+        """Return the blocks that are settled with this piece."""
+        self.rest += text
+        if "\n" not in text:
+            return []
+        tokens = [token for token in self._parser.parse(self.rest) if token.level == 0 and token.nesting >= 0]
+        starts = [0, *(token.map[0] for token in tokens[1:] if token.map)]
+        lines = self.rest.split("\n")
+        blocks = ["\n".join(lines[start:end]) for start, end in pairwise(starts)]
+        self.rest = "\n".join(lines[starts[-1] :])
+        return blocks
+
+    def end(self) -> str:
+        """Return the last block; nothing is left."""
+        rest, self.rest = self.rest, ""
+        return rest
+
 
 FRAME_SECONDS = 0.06  # between two drawings of what still changes
 THOUGHT_LINES = 6

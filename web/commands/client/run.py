@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runtime.errors import CedeError
+from web.commands.client.answer import Answer, answer_line, receipt_line
 from web.commands.client.target import chosen_target, open_target, run_to_end, target_flags
 from web.commands.options.flags import SectionedCommand
 from web.commands.options.parameters import FILE
+from web.process.failures import said_in_a_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from web.commands.client.answer import Answer, Delta, Json
+    from web.commands.client.answer import Delta, Json
     from web.commands.client.connection import Connection
     from web.commands.client.target import Target
 
@@ -44,6 +46,7 @@ BROKEN_PIPE = 128 + 13  # the status of a program that SIGPIPE ends
 @click.option("--verbose", "-v", is_flag=True, help="Say tokens and speed even if nobody sees the standard error.")
 @target_flags
 @click.pass_context
+@said_in_a_line()
 def run(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # click's
     """Answer PROMPT, and exit.
 
@@ -58,16 +61,13 @@ def run(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401  # click's
     """  # noqa: D301  # click's mark is the character itself
     terminal = sys.stderr.isatty()
     shown = given["reasoning"] == "show" or (given["reasoning"] is None and terminal)
-    try:
-        question = Question(
-            body=body_of(_prompt(given["prompt"]), given),
-            out_is_terminal=sys.stdout.isatty(),
-            shows_reasoning=shown,
-            says_figures=terminal or given["verbose"],
-        )
-        target = chosen_target(ctx)
-    except CedeError as error:
-        raise click.ClickException(str(error)) from None
+    question = Question(
+        body=body_of(_prompt(given["prompt"]), given),
+        out_is_terminal=sys.stdout.isatty(),
+        shows_reasoning=shown,
+        says_figures=terminal or given["verbose"],
+    )
+    target = chosen_target(ctx)
     run_to_end(partial(ask, target, question), local=target.local is not None)
 
 
@@ -134,8 +134,6 @@ def _prompt(words: tuple[str, ...]) -> str:
 
 async def ask(target: Target, question: Question) -> int:
     """Ask, and write the answer; returns the exit status."""
-    from web.commands.client.answer import Answer
-    from web.commands.client.figures import answer_line
     from web.commands.client.interruption import interrupted_by
     from web.commands.client.terminal import say_aside
 
@@ -158,7 +156,6 @@ async def ask(target: Target, question: Question) -> int:
 
 
 async def _say_receipt(connection: Connection, answer: Answer, question: Question) -> None:
-    from web.commands.client.figures import receipt_line
     from web.commands.client.interruption import interrupted_by
     from web.commands.client.terminal import say_aside
 

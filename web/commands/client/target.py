@@ -128,7 +128,7 @@ def chosen_target(ctx: click.Context) -> Target:
 
 def _local_options(ctx: click.Context, model: str | None) -> ServerOptions:
     """Return what to serve in this process: the options of the command, and for all others their defaults."""
-    from web.commands.models.progress import DownloadProgress
+    from web.commands.progress import DownloadProgress
 
     return server_options(Chosen.of(ctx).serving(model), partial(resolve_model, progress=DownloadProgress()))
 

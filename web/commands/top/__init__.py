@@ -4,7 +4,6 @@
     sample    what a server says of itself in one moment; pure
     overview  what is shown of samples: speeds, waiting times, what is chosen; pure
     screen    drawing it, with rich
-    keys      what a terminal sends for a key; pure
     watch     the tasks: asking the server, reading keys
 
 It is rich that draws, and not textual: the screen is four tables that are drawn anew each second, and all that happens,

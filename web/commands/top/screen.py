@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runtime.common.units import counted, format_size
-from web.commands.client.figures import receipt_line
+from web.commands.client.answer import receipt_line
 from web.commands.client.terminal import harmless
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -15,13 +16,22 @@ from rich.live import Live
 from runtime.errors import CedeError
 from web.commands.client.interruption import interrupted_by
 from web.commands.client.terminal import quiet_keys
-from web.commands.top.keys import pressed
 from web.commands.top.overview import Overview
 from web.commands.top.sample import take_sample
 from web.commands.top.screen import draw
 
 if TYPE_CHECKING:
     from web.commands.client.connection import Connection
+
+_SEQUENCE = re.compile(rb"\x1b[\[O][0-9;]*[A-Za-z~]|[\x00-\x7f]")
+_NAMES = {b"\x1b[A": "up", b"\x1bOA": "up", b"k": "up", b"\x1b[B": "down", b"\x1bOB": "down", b"j": "down"}
+_NAMES |= {b"h": "hang up", b"q": "quit", b"Q": "quit"}
+
+
+def pressed(data: bytes) -> list[str]:
+    """The keys that mean something, of those that these bytes stand for."""
+    return [_NAMES[found] for found in _SEQUENCE.findall(data) if found in _NAMES]
+
 
 STDIN = 0
 PLAIN_COLUMNS = 160  # of text that goes into a pipe

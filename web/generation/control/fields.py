@@ -1,4 +1,4 @@
-"""The fields of `cede: {…}` in a body, and of the headers `x-cede-…`."""
+"""The fields of `cede: {…}` in a body, and of the headers `x-cede-…`; and the object `cede` of an answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import ConfigDict, Field, ValidationError
+from typing_extensions import TypedDict
 
 from actors.control import NO_CONTROL, Control, OnDisconnect
 from runtime.errors import RequestError
@@ -18,7 +19,7 @@ from web.process.limits import MAX_INTEGER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from actors.core.generation import GenerationRequest
+    from actors.core.generation import Finished, GenerationRequest
     from web.openapi.operations import Json
 
 PREFIX = "x-cede-"
@@ -111,3 +112,31 @@ def _without_null(field: Json) -> Json:
 
 CONTROL_HEADERS = _headers()
 """The parameters of an operation that generates."""
+
+
+class CancelNote(TypedDict, total=False):
+    """Facts about an answer that the API has no word for.
+
+    Attributes:
+        cancelled: why the answer was cut short, as in its receipt.
+        warmed_tokens: of a warm request: how many tokens of the prompt a request that comes next finds read.
+    """
+
+    cancelled: str
+    warmed_tokens: int
+
+
+class Noted(TypedDict, total=False):
+    """The field that notes them, where there are any."""
+
+    cede: CancelNote
+
+
+def cancel_note(finished: Finished) -> Noted:
+    """Return the field `cede` of what ends an answer; nothing where there is nothing to tell."""
+    note: CancelNote = {}
+    if finished.cancelled is not None:
+        note["cancelled"] = finished.cancelled.value
+    if finished.warmed_tokens is not None:
+        note["warmed_tokens"] = finished.warmed_tokens
+    return {"cede": note} if note else {}

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import TypedDict
 
-from actors.groups.group import LiveGroup
-from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response, response_backlog
+from actors.groups.request_groups import LiveGroup
+from web.bodies.responses import json_response, paged_json_response, response_backlog
 from web.http.asgi import current_request
 from web.openapi.operations import LISTS, Parameter, Reply
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from web.bodies.errors.problem import ErrorShape
+
 if TYPE_CHECKING:
     from web.bodies.errors.problem import Problem
 
@@ -26,20 +28,11 @@ class Error(TypedDict):
     error: ErrorDetails
 
 
-def error_object(problem: Problem) -> Error:
-    """Return the error object of a problem."""
+def error_object(problem: Problem, _: str | None = None) -> Error:
+    """Return the error object of a problem, which does not tell the request's id: a header does."""
     return {
         "error": {"message": problem.message, "type": problem.kind, "param": problem.param, "code": problem.code},
     }
 
 
-class OpenAIErrors:
-    """OpenAI's error objects; an `ErrorShape`."""
-
-    def status(self, problem: Problem) -> int:
-        """Return the problem's own status."""
-        return problem.status
-
-    def body(self, problem: Problem, request_id: str | None) -> Error:
-        """Return the error object, which does not tell the request's id: a header does."""
-        return error_object(problem)
+OPENAI_ERRORS = ErrorShape(error_object)

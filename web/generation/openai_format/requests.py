@@ -17,10 +17,10 @@ from runtime.step.prompt_rows.wanted import PromptOutputs
 from web.bodies.fields import NO_LIMIT
 from web.bodies.strict_model import known_fields
 from web.generation.asked import generation_request
-from web.generation.ignored import IgnoredFields
 from web.generation.infill import infill_end_ids
 from web.generation.openai_format.answers.options import ReasoningField, ResponseOptions
 from web.generation.openai_format.schemas import StreamOptions
+from web.generation.passed_over import IgnoredFields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -30,7 +30,7 @@ from web.bodies.fields import (
 )
 from web.bodies.strict_model import StrictModel, show_unsupported
 from web.generation.asked import CommonFields
-from web.generation.grammar_fields import GrammarFields
+from web.generation.grammars import GrammarFields
 from web.generation.passed_over import CHAT, names_in
 
 BodyT = TypeVar("BodyT", bound="GenerationBody")

@@ -12,8 +12,7 @@ from actors.core.receipts import Receipt
 from actors.core.slot_views import SlotStatus
 from actors.diagnostics.loop_holds import LoopStatistics
 from actors.generating.unread import UnreadStatistics
-from actors.manager.statistics import ManagerStatistics
-from actors.statistics import SpeculationStatistics
+from actors.manager.statistics import ManagerStatistics, SpeculationStatistics
 from web.generation.openai_format.errors import ErrorDetails
 from web.storage.detached.run import DetachableRequest
 from web.storage.detached.runs import DetachableStatistics

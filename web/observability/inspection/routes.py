@@ -10,9 +10,8 @@ from quart import request as query
 
 from runtime.errors import NotFound, RequestError
 from web.bodies.errors.problem import Problem
-from web.bodies.json_response import json_response
-from web.bodies.paged_response import paged_json_response, response_backlog
 from web.bodies.query import number
+from web.bodies.responses import json_response, paged_json_response, response_backlog
 from web.generation.openai_format.errors import error_object
 from web.http.asgi import current_request
 from web.observability.inspection.answers import (

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from actors.core.receipts import Receipt
     from actors.core.slot_views import SlotStatus
     from actors.engine import Engine
-    from actors.groups.group import LiveGroup
+    from actors.groups.request_groups import LiveGroup
     from web.storage.detached.run import Run
     from web.storage.detached.runs import Runs
 

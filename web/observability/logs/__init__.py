@@ -1,7 +1,6 @@
 """The log of a server: every record of Python's `logging`, ours and the libraries', in one of two formats.
 
-- `record`: a record as a mapping, which nobody can forge lines with
-- `formats`: the mapping as text for people, or as a line of JSON
+- `formats`: a record as a mapping, which nobody can forge lines with, and this as text for people, or a line of JSON
 - `handler`: writes lines in a thread, so that nobody waits for a reader
 - `setup`: which of them, and where to
 

@@ -9,11 +9,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
+from quart_trio.wrappers import TrioResponse as Response
 
+from web.http.asgi import current_request
 from web.observability.metrics.dialects import VLLM, VLLM_REASONS, LlamaServer, Named
-from web.observability.metrics.instruments import Instruments
-from web.observability.metrics.recorder import Recorder
+from web.observability.metrics.recorder import Instruments, Recorder
 from web.observability.metrics.snapshot import Snapshot
+from web.openapi.operations import Reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from actors.engine import Engine
+    from web.openapi.operations import Api
     from web.storage.detached.runs import Runs
 
 
@@ -72,3 +75,13 @@ class Metrics(Collector):
         """
         encode, media_type = choose_encoder(accept if self._openmetrics else "")
         return encode(self), media_type
+
+
+def add_routes(api: Api, engine_metrics: Metrics) -> None:
+    """Add it to an API."""
+
+    @api.get("/metrics", {200: Reply("The figures.", {"text/plain": None, "application/openmetrics-text": None})})
+    async def metrics() -> Response:
+        """Get the engine's metrics, in Prometheus's text format or in OpenMetrics'."""
+        page, media_type = engine_metrics.page(current_request().headers.get("Accept", ""))
+        return Response(page, content_type=media_type)

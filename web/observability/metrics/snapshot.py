@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from actors.core.places.states import StateStatistics
     from actors.engine import Engine
     from actors.kv.prefix_cache import CacheStatistics
-    from actors.statistics import EngineStatistics
+    from actors.manager.statistics import EngineStatistics
     from web.storage.detached.runs import DetachableStatistics, Runs
 
 Figure: TypeAlias = "tuple[str, str, float]"

@@ -8,7 +8,7 @@ import trio
 from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import NotFound
-from web.bodies.paged_response import paged_response, response_backlog
+from web.bodies.responses import paged_response, response_backlog
 from web.generation.openai_format.errors import Error
 from web.http.asgi import current_request
 from web.observability.page.files import INDEX, SERVER_VIEWS, SiteFiles, with_views

@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from runtime.errors import CedeError
-from web.observability.recording.steps import DrawnStep
+from web.observability.recording.trace_events import DrawnStep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

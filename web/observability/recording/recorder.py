@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import trio
+
 from actors.core.observer import Observer
+from runtime.common.units import counted
 from web.observability.recording import trace_events
-from web.observability.recording.steps import BegunStep, DrawnStep
-from web.observability.recording.trace_events import QUEUE, STEPS, TRANSFERS, WAITING, instant, span
+from web.observability.recording.file import RecordingFile, open_file
+from web.observability.recording.trace_events import (
+    QUEUE,
+    STEPS,
+    TRANSFERS,
+    WAITING,
+    BegunStep,
+    DrawnStep,
+    instant,
+    span,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
     from actors.core.events import (
         DeviceIsBack,
@@ -30,6 +45,7 @@ if TYPE_CHECKING:
     )
     from actors.core.receipts import Receipt, WallClock
     from actors.core.slot_views import GenerationKey
+    from actors.engine import Engine
     from web.observability.recording.trace_events import Json
 
 
@@ -214,3 +230,35 @@ def _name(key: GenerationKey) -> str:
 
 def _whose(key: GenerationKey) -> Json:
     return {"request_id": key[0], "index": key[1]}
+
+
+logger = logging.getLogger("cede.web")
+
+PATIENCE = 1.0  # seconds that the server's end waits for the disk to take more
+
+
+@asynccontextmanager
+async def open_recording(engine: Engine, path: Path) -> AsyncIterator[None]:
+    """Record what the engine does, until the scope ends.
+
+    Args:
+        engine: open.
+        path: of the file, which is overwritten.
+
+    Raises:
+        RecordingError: it cannot be written.
+    """
+    recording = RecordingFile(open_file(path))
+    recording.start()
+    manager = engine.manager
+    recorder = Recorder(recording.put, manager.handle.now, engine.config.slots, manager.wall)
+    try:
+        with engine.observed_by(recorder):
+            yield
+    finally:
+        recorder.close()
+        with trio.CancelScope(shield=True):
+            is_whole = await trio.to_thread.run_sync(recording.close, PATIENCE)
+        logger.info("recorded %s, dropped %d", counted(recording.written, "event"), recording.dropped)
+        if not is_whole:
+            logger.warning("--record: the disk does not answer, and %d events are not written", recording.unwritten)

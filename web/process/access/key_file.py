@@ -14,10 +14,13 @@ import logging
 import os
 import re
 import secrets
+import signal
 import stat
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
+
+import trio
 
 from runtime.common.file_lock import lock_file
 from runtime.errors import CedeError
@@ -26,6 +29,8 @@ from web.process.access.api_keys import ApiKey, KeyLimits, digest_of, plain_key
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    from web.process.access.api_keys import KeyRing
 
 logger = logging.getLogger("cede.web")
 
@@ -252,3 +257,30 @@ def _replace(path: Path, content: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+async def reload_on_hangup(
+    ring: KeyRing,
+    read: Callable[[], list[ApiKey]],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Read the keys again at each SIGHUP; those that were in force stay so if that fails.
+
+    Requests that are being served go on, also those of a key that is gone.
+
+    Args:
+        ring: gets the keys.
+        read: reads them; raises ApiKeyError or OSError.
+        task_status: is told once the signal is caught.
+    """
+    with trio.open_signal_receiver(signal.SIGHUP) as signals:
+        task_status.started()
+        async for _ in signals:
+            try:
+                keys = await trio.to_thread.run_sync(read, abandon_on_cancel=True)  # a disk may take its time
+            except (ApiKeyError, OSError) as error:
+                logger.error("SIGHUP: the keys stay as they were: %s", error)
+            else:
+                ring.replace(keys)
+                logger.info("SIGHUP: %d API keys are served", len(keys))

@@ -1,9 +1,8 @@
 """Requests that may outlive their clients: those that are detached at a hang-up, and those that begin without a client.
 
 - `event_log`: the events of an answer, kept, so that several may follow it and come back to it
-- `run`: such a request as others see it, and who reads it
+- `run`: such a request as others see it, and who reads it; those that have ended, within a bound
 - `disconnects`: what a hang-up means: the one place where that is decided
-- `kept`: those that have ended, within a bound
 - `runs`: their owner, with bounds on their number, time, tokens and bytes
 - `makers`: what makes of the engine's events a log, for every API: a stream, or a whole answer
 - `attaching`: the responses that read such a request

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from quart_trio.wrappers import TrioResponse as Response
 
-from web.bodies.paged_response import paged_response, response_backlog
+from web.bodies.responses import paged_response, response_backlog
 from web.http.asgi import current_request
 from web.storage.detached.event_log import AttachedStream
 from web.storage.detached.runs import SSE

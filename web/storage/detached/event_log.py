@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from web.bodies.page_buffer import PageBuffer
-from web.bodies.stream_body import StreamBody
+from web.bodies.responses import StreamBody
 
 FRAME_BYTES = 56
 """Of an event beside its bytes: the object's head, what its size is rounded up to, and its place in the list."""

@@ -12,7 +12,7 @@ from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError
 from web.bodies.collect import collect
-from web.bodies.json_response import encode_json
+from web.bodies.responses import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from actors.generating.unread import Backlog
     from web.bodies.collect import EventCollector
     from web.bodies.event_stream import EventWriter
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
     from web.storage.detached.disconnects import Followed
     from web.storage.detached.event_log import EventLog
 

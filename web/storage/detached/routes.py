@@ -9,8 +9,8 @@ from quart_trio.wrappers import TrioResponse as Response
 from typing_extensions import TypedDict
 
 from runtime.errors import NotFound, RequestError
-from web.bodies.json_response import json_response
 from web.bodies.query import number
+from web.bodies.responses import json_response
 from web.http.asgi import current_request
 from web.openapi.operations import EVENTS, JSON, LISTS, Parameter, Reply
 from web.storage.detached.attaching import attached, whole

@@ -13,8 +13,7 @@ from actors.core.receipts import CancelReason
 from runtime.errors import RequestError, ShuttingDown, Unavailable
 from web.storage.detached.disconnects import Followed, watch_disconnects
 from web.storage.detached.event_log import EventLog
-from web.storage.detached.kept import KeptRuns
-from web.storage.detached.run import Changes, Run
+from web.storage.detached.run import Changes, KeptRuns, Run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping

@@ -1,5 +1,7 @@
 """Groups and who is in them, without an engine."""
 
+from __future__ import annotations
+
 from contextlib import ExitStack
 
 import pytest
@@ -7,8 +9,7 @@ import pytest
 from actors.control import NO_CONTROL, Control
 from actors.core.hold import QueuePlace
 from actors.core.receipts import CancelReason
-from actors.groups.group import is_within
-from actors.groups.request_groups import REMEMBERED, RequestGroups
+from actors.groups.request_groups import REMEMBERED, RequestGroups, is_within
 from runtime.errors import EndedByAnotherRequest, RequestError
 
 

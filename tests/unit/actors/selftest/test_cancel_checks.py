@@ -14,7 +14,7 @@ from actors.engine import open_engine
 from actors.selftest.cancel_checks import CancelChecks, Limits, judge
 from runtime.selftest.findings import Mismatch
 from runtime.step.executor import InlineExecutor
-from web.selftest.checks import TEXT
+from web.selftest import TEXT
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig

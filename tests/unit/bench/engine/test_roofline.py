@@ -9,7 +9,7 @@ import pytest
 from bench.engine.models.open_models import open_model
 from bench.engine.models.shapes import shape
 from bench.engine.roofline import decode_bytes, layer_parameters, measure_decode, measure_prefill, prefill_operations
-from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.checkpoint.layer_config import ExpertsConfig
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.self_attention import SelfAttention
 from tests.unit.bench.engine.small_models import DEPTH, ROOM, TOKENS

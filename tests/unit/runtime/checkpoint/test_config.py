@@ -12,8 +12,8 @@ from transformers import AutoConfig
 from runtime.checkpoint.config import parse_config
 from runtime.checkpoint.families.layer_kinds import all_linear
 from runtime.checkpoint.families.table import FAMILIES as ARCHITECTURES
+from runtime.checkpoint.layer_config import RopeConfig
 from runtime.checkpoint.open import open_checkpoint
-from runtime.checkpoint.rope_config import RopeConfig
 from runtime.errors import CheckpointError
 from tests.models.checkpoints import FAMILIES
 from tests.rows import every_row

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from runtime.checkpoint.folder.shards import read_shard
-from runtime.checkpoint.latent_config import LatentConfig
 from runtime.checkpoint.latent_rows import order_rotated_rows
+from runtime.checkpoint.layer_config import LatentConfig
 
 if TYPE_CHECKING:
     from pathlib import Path

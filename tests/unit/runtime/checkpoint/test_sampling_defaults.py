@@ -20,7 +20,7 @@ from runtime.errors import CheckpointError, RequestError
 from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import FakeEngine, as_engine, chat, completion, model
 from tests.rows import every_row
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.completions import parse_completion
 from web.serving.app import create_app
 
 if TYPE_CHECKING:

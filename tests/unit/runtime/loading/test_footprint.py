@@ -17,11 +17,10 @@ from runtime.errors import CheckpointError
 from runtime.kv.states import state_bytes
 from runtime.loading import few_rows, footprint
 from runtime.loading.drafters import plan_drafter
-from runtime.loading.footprint import DrafterMemory
+from runtime.loading.footprint import PER_SLOT, SNAPSHOTS, DrafterMemory
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
-from runtime.loading.state_buffers import PER_SLOT, SNAPSHOTS
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.nn.matrices.quantization import Quantization

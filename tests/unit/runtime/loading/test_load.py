@@ -15,9 +15,9 @@ from actors.config import EngineConfig
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from runtime.loading import load as loading
+from runtime.loading.footprint import PER_SLOT, SNAPSHOTS
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
-from runtime.loading.state_buffers import PER_SLOT, SNAPSHOTS
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE
 from web.serving.server import ServerOptions, run_server

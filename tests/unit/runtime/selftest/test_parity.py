@@ -15,7 +15,7 @@ from runtime.sampling.sampler import sample
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.parity import Comparison, Parity
 from tests.models.checkpoints import FAMILIES
-from web.selftest.checks import PARITY
+from web.selftest import PARITY
 
 if TYPE_CHECKING:
     from pathlib import Path

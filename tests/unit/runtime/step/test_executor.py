@@ -12,8 +12,7 @@ import trio
 from runtime.step.executor import InlineExecutor, NotCopied, SimulatedExecutor
 from runtime.step.job import StepJob
 from runtime.step.step import Segment
-from runtime.step.thread_executor import open_thread_executor
-from runtime.step.threads import FEW_ROWS
+from runtime.step.thread_executor import FEW_ROWS, open_thread_executor
 from runtime.step.transfer import Copy, Relocate
 from runtime.testing.simulated import SimulatedModel
 from tests.models.step_driver import RecordingModel, greedy
@@ -55,7 +54,7 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
         return Watched()
 
     before = torch.get_num_threads()
-    monkeypatch.setattr("runtime.step.threads.ThreadTuner", Choice)
+    monkeypatch.setattr("runtime.step.thread_executor.ThreadTuner", Choice)
     async with open_thread_executor(load, adapt_threads=True) as executor:
         for rows in (2, FEW_ROWS + 1):
             await executor.run_step(StepJob([Segment(0, 0, [7] * rows, sample=greedy(rows))]))

@@ -14,8 +14,8 @@ from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import ByteTokenizer
 from tests.fakes.engine import CONTEXT, FakeEngine, as_engine, completion, model
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import parse_completion
 from web.bodies.body_parser import INLINE_BODY, LONG_BODY, MAX_ORDINARY, BodyParser
 
 if TYPE_CHECKING:

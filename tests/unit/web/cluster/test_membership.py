@@ -12,7 +12,7 @@ import trio.testing
 
 from tests.live.server import PATIENCE
 from web.cluster.guest import run_as_guest
-from web.cluster.liveness.entries import Entries
+from web.cluster.liveness import Entries
 from web.cluster.membership import Membership
 
 if TYPE_CHECKING:

@@ -1,12 +1,18 @@
-"""No variable of cede's but those that a test sets."""
+"""No variable of cede's but those that a test sets, and places of models that are its own."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
+from huggingface_hub import constants
 
+from tests.models.wheels import pip_settings
 from web.commands.options.definitions import PREFIX
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +21,23 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(PREFIX):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Cede's folder, by its variable; the hub's cache is empty."""
+    folder = tmp_path / "models"
+    monkeypatch.setenv("CEDE_MODELS_DIR", str(folder))
+    (tmp_path / "hub").mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    return folder
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which pip looks for packages, and nowhere else."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for name, value in pip_settings(folder).items():
+        monkeypatch.setenv(name, value)
+    return folder

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.unit.web.commands.options.choosing import chosen
-from web.cluster import installed
+from web.cluster import settings
 from web.commands.cluster import child_environment, cluster, programs
 from web.commands.front_door import front_door
 from web.commands.worker import worker
@@ -75,7 +75,7 @@ def test_without_dynamo_they_say_what_to_do(command: click.Command, monkeypatch:
         monkeypatch.setattr(f"{module}.begin_log", lambda chosen, part=None: LineHandler())
     monkeypatch.setattr("web.commands.cluster.exit_on_signals", lambda: None)
     monkeypatch.setattr("web.process.signals.EarlyStop.install", lambda self: None)
-    monkeypatch.setattr(installed, "find_spec", nothing)
+    monkeypatch.setattr(settings, "find_spec", nothing)
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 1
     assert "cede[cluster]" in result.output

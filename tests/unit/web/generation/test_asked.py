@@ -13,12 +13,11 @@ from tests.rows import every_row
 from tests.unit.web.apis.anthropic.bodies import asked as message
 from tests.unit.web.apis.ollama.apps import chat, generate
 from tests.unit.web.apis.responses.asking import ask as response
-from web.apis.infill.fim import parse_fim
-from web.apis.infill.parse import parse_infill
-from web.apis.ollama.chat import parse_chat as parse_ollama_chat
-from web.apis.ollama.generate import parse_generate
-from web.apis.openai.chat.parse import parse_chat
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.infill.parse import parse_fim, parse_infill
+from web.apis.ollama.parse import parse_chat as parse_ollama_chat
+from web.apis.ollama.parse import parse_generate
+from web.apis.openai.chat import parse_chat
+from web.apis.openai.completions import parse_completion
 from web.apis.responses.conversion import History, prepare, read_body
 
 if TYPE_CHECKING:

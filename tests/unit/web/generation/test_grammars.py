@@ -11,8 +11,7 @@ from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from tests.fakes.engine import chat, completion
 from web.bodies.strict_model import parse_model
-from web.generation.grammar_fields import GrammarFields
-from web.generation.grammars import grammar_of
+from web.generation.grammars import GrammarFields, grammar_of
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"größe": {"type": "integer"}}}
 

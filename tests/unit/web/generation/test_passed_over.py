@@ -16,11 +16,11 @@ from tests.models.chat.strict_templates import QWEN_35
 from tests.unit.web.client_fields import CHOOSERS, Sent, sent
 from web.apis.anthropic.parse import parse_messages
 from web.apis.anthropic.prompts.schemas import MessagesBody
-from web.apis.ollama.chat import parse_chat as parse_ollama_chat
-from web.apis.ollama.generate import parse_generate
+from web.apis.ollama.parse import parse_chat as parse_ollama_chat
+from web.apis.ollama.parse import parse_generate
 from web.apis.ollama.schemas import ChatBody as OllamaChatBody
 from web.apis.ollama.schemas import GenerateBody
-from web.apis.openai.chat.parse import parse_chat
+from web.apis.openai.chat import parse_chat
 from web.apis.responses.conversion import History, prepare, read_body
 from web.apis.responses.input.schemas import ResponseBody
 from web.generation.openai_format.chat.schema import ChatBody

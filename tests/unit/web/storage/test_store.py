@@ -16,7 +16,7 @@ from web.bodies.query import PageAsked
 from web.storage import database
 from web.storage import store as store_module
 from web.storage.files import FILE
-from web.storage.objects import Bounds, Item, ItemPage, Kind, Listing, StoredObject
+from web.storage.objects import Bounds, Item, ItemPage, Kind, Listing, ObjectNotFound, StoredObject
 from web.storage.store import ObjectStore, StoreFailed, open_store
 
 if TYPE_CHECKING:
@@ -40,14 +40,15 @@ async def test_it_does_what_its_database_does(tmp_path: Path, on_disk: bool) -> 
         changed = await store.annotate(Kind.RESPONSE, "r3", None, {"k": "v"})
         assert changed == replace(thing("r3"), metadata={"k": "v"}) == await store.get(Kind.RESPONSE, "r3", None)
         item = Item("i", b'{"id":"i"}')
-        assert await store.append(Kind.RESPONSE, "r3", None, [item], 1)
+        await store.append(Kind.RESPONSE, "r3", None, [item], 1)
         assert await store.item(Kind.RESPONSE, "r3", None, "i") == item
         page = ItemPage([item], has_more=False)
         assert await store.page(Kind.RESPONSE, "r3", None, PageAsked(1, ascending=True, after=None)) == page
         assert await store.before(Kind.RESPONSE, "r3", None, 1, 1) == page
         assert await store.remove(Kind.RESPONSE, "r3", None, "i") == changed
-        assert await store.delete(Kind.RESPONSE, "r3", None)
-        assert await store.get(Kind.RESPONSE, "r3", None) is None
+        await store.delete(Kind.RESPONSE, "r3", None)
+        with pytest.raises(ObjectNotFound):
+            await store.get(Kind.RESPONSE, "r3", None)
         assert not await store.live(Kind.RESPONSE)
 
 
@@ -102,7 +103,8 @@ async def test_a_row_that_nobody_wrote_is_damage(tmp_path: Path) -> None:
     async with open_store(tmp_path, BOUNDS) as store:
         with pytest.raises(StoreFailed):
             await store.get(Kind.RESPONSE, "r1", None)
-        assert await store.get(Kind.RESPONSE, "r1", None) is None
+        with pytest.raises(ObjectNotFound):
+            await store.get(Kind.RESPONSE, "r1", None)
         assert (tmp_path / f"{FILE}.damaged-1").exists()
 
 

@@ -2,5 +2,4 @@
 
 - `schemas`, `blocks`: the bodies, and the content blocks in them
 - `conversation`: a body as plain data; `tools`: the part of it about tools
-- `billing_header`: a line of Claude Code's that is not for the model
 """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from runtime.chat.conversation import Conversation, ReasoningChoice, ToolCall, Turn
+from runtime.common.log_text import literal
 from runtime.errors import RequestError
-from web.apis.anthropic.prompts.billing_header import without_billing_header
 from web.apis.anthropic.prompts.blocks import (
     OtherBlock,
     RedactedThinkingBlock,
@@ -199,3 +201,23 @@ def _check_calls(turns: Sequence[Turn]) -> None:
         missing = ", ".join(repr(call) for call in list(open_calls)[:8])
         message = f"Each 'tool_use' needs its 'tool_result' in the next message; missing are those of {missing}."
         raise RequestError(message, param="messages")
+
+
+logger = logging.getLogger("cede.web")
+
+# It looks like `x-anthropic-billing-header: cc_version=2.1.37.fbe; cc_entrypoint=cli; cch=8bd3d;`.
+_HEADER = re.compile(r"x-anthropic-billing-header:[^\n]*(?:\n|\Z)")
+
+
+def without_billing_header(system: list[str]) -> list[str]:
+    """Return the texts of a system prompt without the line that Claude Code puts before it, which is not for the model.
+
+    Its last field is another one with each request.  A prompt's KV is found again by what it begins with, so with this
+    line in it nothing of a conversation would ever be found.  It is left out: in this form alone, and at the very
+    beginning alone.  A text that consists of it alone is left out whole.
+    """
+    if not system or not (found := _HEADER.match(system[0])):
+        return system
+    logger.debug("left out of a system prompt: %s", literal(found[0]))
+    rest = system[0][found.end() :]
+    return [rest, *system[1:]] if rest else system[1:]

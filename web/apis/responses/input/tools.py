@@ -12,7 +12,7 @@ from runtime.common.log_text import literal
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from web.apis.responses.input.schemas import CustomTool, FunctionTool, GrammarFormat, NamespaceTool, OtherTool
-from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS
+from web.generation.prompts import CUSTOM_PARAMETERS, NO_PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

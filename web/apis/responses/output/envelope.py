@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from runtime.chat.parts import PlainParser
 from web.apis.responses.input.schemas import CustomTool, FunctionTool, NamespaceTool, SchemaFormat
-from web.generation.control.cancel_note import Noted
-from web.generation.tiers import priority_of, tier_of
+from web.generation.asked import priority_of, tier_of
+from web.generation.control.fields import Noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

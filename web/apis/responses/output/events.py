@@ -21,9 +21,8 @@ from web.apis.responses.output.items import (
 from web.bodies.errors.problem import Problem
 from web.bodies.event_stream import iter_sse, sse
 from web.generation.answer import Formatter
-from web.generation.answer_parts import AnswerParts
-from web.generation.control.cancel_note import cancel_note
-from web.generation.logprobs import token_logprobs
+from web.generation.answer_parts import AnswerParts, token_logprobs
+from web.generation.control.fields import cancel_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
     from web.apis.responses.answers import AnyItem, Event, ItemEvent, Response, Usage
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.output.items import OutputItem
-    from web.bodies.json_encoding import SelfEncoding
-    from web.bodies.json_types import JsonObject
-    from web.generation.logprobs import TokenLogprobs
+    from web.bodies.json_encoding import JsonObject, SelfEncoding
+    from web.generation.answer_parts import TokenLogprobs
 
 
 def frame(event: Event) -> Iterator[bytes]:

@@ -9,14 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runtime.errors import NotFound, RequestError
+from runtime.errors import RequestError
 from web.apis.responses.conversion import NOTHING, History, references
 from web.apis.responses.input.items import MAX_ITEMS
-from web.apis.responses.stored.conversations import ConversationNotFound
 from web.bodies.json_encoding import dumps
-from web.bodies.json_response import encode_json
-from web.storage.items import encoded
-from web.storage.objects import ItemNotFound, Kind, StoredObject
+from web.bodies.responses import encode_json
+from web.storage.objects import ItemNotFound, Kind, ObjectNotFound, StoredObject, encoded
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:
@@ -26,9 +24,8 @@ if TYPE_CHECKING:
     from web.apis.responses.input.schemas import PromptBody
     from web.apis.responses.output.envelope import ResponseOptions
     from web.apis.responses.stored.conversations import ConversationLease
-    from web.bodies.query import PageAsked
     from web.generation.asked import Asked
-    from web.storage.objects import Item, ItemPage
+    from web.storage.objects import Item
     from web.storage.store import ObjectStore
 
 logger = logging.getLogger("cede.web")
@@ -39,24 +36,15 @@ ITEM_ID = re.compile(r"[a-z]+_(?P<key>[0-9a-f]{32})_i?[0-9]{1,6}")
 INTERRUPTED: Failure = {"code": "server_error", "message": "The server ended while this response was being made."}
 
 
-class ResponseNotFound(NotFound):
-    """No response of that id is stored."""
-
-    def __init__(self, response_id: str) -> None:
-        super().__init__(
-            f"Response with id '{response_id[:80]}' not found.", param="response_id", code="response_not_found"
-        )
-
-
 class Archive:
-    """The stored responses.
+    """The stored responses, as far as there is more to them than to other stored objects.
 
-    Args:
-        store: of objects.
+    Attributes:
+        store: of objects, where they are.
     """
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
+        self.store = store
 
     async def save(
         self,
@@ -87,46 +75,12 @@ class Archive:
             live=live,
         )
         try:
-            if await self._store.put(stored, given, made):
+            if await self.store.put(stored, given, made):
                 return True
             logger.warning("%s: not stored: it is larger than --state-size", parsed.request.id)
         except StoreFailed:
             logger.warning("%s: not stored", parsed.request.id)
         return False
-
-    async def load(self, response_id: str, owner: str | None) -> bytes:
-        """Return a stored response, as JSON.
-
-        Raises:
-            ResponseNotFound: there is none of that id.
-            StoreFailed: the store cannot be read.
-        """
-        stored = await self._store.get(Kind.RESPONSE, response_id, owner)
-        if stored is None:
-            raise ResponseNotFound(response_id)
-        return stored.body
-
-    async def items_seen(self, response_id: str, owner: str | None, asked: PageAsked) -> ItemPage:
-        """Return a page of the input of a response behind what it continues, as far as that is still there.
-
-        Raises:
-            ResponseNotFound: there is none of that id.
-            NothingAfter: there is no item `asked.after`.
-            StoreFailed: the store cannot be read.
-        """
-        page = await self._store.page(Kind.RESPONSE, response_id, owner, asked)
-        if page is None:
-            raise ResponseNotFound(response_id)
-        return page
-
-    async def delete(self, response_id: str, owner: str | None) -> None:
-        """Delete a response.
-
-        Raises:
-            ResponseNotFound: there is none of that id.
-        """
-        if not await self._store.delete(Kind.RESPONSE, response_id, owner):
-            raise ResponseNotFound(response_id)
 
     async def history(self, body: PromptBody, owner: str | None, most_bytes: int) -> History:
         """Fetch what a body refers to.
@@ -141,28 +95,26 @@ class Archive:
         """
         before = NOTHING
         if (previous := body.previous_response_id) is not None:
-            found = await self._store.before(Kind.RESPONSE, previous, owner, MAX_ITEMS + 1, most_bytes)
-            if found is None:
-                raise _previous_not_found(previous)
-            before = found
+            try:
+                before = await self.store.before(Kind.RESPONSE, previous, owner, MAX_ITEMS + 1, most_bytes)
+            except ObjectNotFound:
+                raise _previous_not_found(previous) from None
         return History(before, {item_id: await self._item(item_id, owner) for item_id in references(body)})
 
     async def _item(self, item_id: str, owner: str | None) -> bytes:
         """Return a stored item by its id, as JSON."""
         if (named := ITEM_ID.fullmatch(item_id)) is not None:
-            with suppress(ItemNotFound):
-                found = await self._store.item(Kind.RESPONSE, f"resp_{named['key']}", owner, item_id)
-                if found is not None:
-                    return found.body
+            with suppress(ObjectNotFound, ItemNotFound):
+                return (await self.store.item(Kind.RESPONSE, f"resp_{named['key']}", owner, item_id)).body
         raise _item_not_found(item_id)
 
     async def close_interrupted(self) -> None:
         """Say of the responses that another process was making when it ended that they have failed."""
         try:
-            for stored in await self._store.live(Kind.RESPONSE):
+            for stored in await self.store.live(Kind.RESPONSE):
                 response: Response = json.loads(stored.body)
                 failed = dumps(response | {"status": "failed", "error": INTERRUPTED})
-                await self._store.end(replace(stored, body=failed.encode(), live=False))
+                await self.store.end(replace(stored, body=failed.encode(), live=False))
         except StoreFailed:
             logger.warning("responses that another process has left unfinished stay so until the next start")
 
@@ -205,7 +157,7 @@ def no_history(body: PromptBody) -> History:
     if body.previous_response_id is not None:
         raise _previous_not_found(body.previous_response_id)
     if body.conversation_id is not None:
-        raise ConversationNotFound(body.conversation_id)
+        raise ObjectNotFound(Kind.CONVERSATION, body.conversation_id)
     for item_id in references(body):
         raise _item_not_found(item_id)
     return History()

@@ -14,7 +14,7 @@ from web.apis.responses.output.events import ResponseEvents, frame
 from web.apis.responses.stored.archive import store_ended
 from web.bodies.errors.problem import INTERNAL, Problem
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS
-from web.storage.items import encoded
+from web.storage.objects import encoded
 from web.storage.store import StoreFailed
 
 if TYPE_CHECKING:

@@ -7,6 +7,5 @@ worker, into which later ones are merged.
     teller    Teller: at a worker, its frames, for whoever asks through Dynamo
     untaken   Untaken: what a reader has not taken yet
     follower  Follower: the streams of all workers, for one reader
-    stream    ClusterStream: the body of a response
-    routes    the route
+    routes    the route, and ClusterStream: the body of its response
 """

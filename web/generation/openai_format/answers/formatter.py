@@ -16,11 +16,10 @@ from typing_extensions import TypedDict
 from actors.core.generation import Finished, FinishReason, PromptScored, Token
 from runtime.chat.parts import TextPart
 from web.bodies.event_stream import iter_sse, sse
-from web.bodies.json_encoding import dumps
-from web.bodies.json_types import JsonObject, Long
+from web.bodies.json_encoding import JsonObject, Long, dumps
 from web.generation.answer import Formatter, Gathered
 from web.generation.answer_parts import TOOL_CALLS, AnswerParts
-from web.generation.control.cancel_note import CancelNote, cancel_note
+from web.generation.control.fields import CancelNote, cancel_note
 from web.generation.openai_format.answers.prompt_scores import PromptLogprob, echoed_tokens, prompt_logprobs
 from web.generation.openai_format.answers.usage import RunningUsage, Timings, Usage, UsageCounter, timings
 from web.generation.openai_format.errors import error_object

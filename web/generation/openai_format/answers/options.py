@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from runtime.chat.parts import OutputParser
     from runtime.text.tokenizer import Tokenizer
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
 
 ReasoningField = Literal["reasoning_content", "reasoning"]
 """The field of chats for what the model thinks: in the words of DeepSeek and llama-server, or of vLLM."""

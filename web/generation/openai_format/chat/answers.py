@@ -11,10 +11,10 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from runtime.chat.parts import CallArguments, CallStart, ReasoningPart, TextPart
-from web.bodies.json_types import Long
+from web.bodies.json_encoding import Long
 from web.generation.answer import THOUGHT
-from web.generation.control.cancel_note import CancelNote, cancel_note
-from web.generation.logprobs import TokenLogprobs, token_logprobs
+from web.generation.answer_parts import TokenLogprobs, token_logprobs
+from web.generation.control.fields import CancelNote, cancel_note
 from web.generation.openai_format.answers.formatter import AnyAnswer, AnyChunk, AnyPiece, CompletionFormatter
 from web.generation.openai_format.answers.options import ServiceTier
 from web.generation.openai_format.answers.prompt_scores import PromptLogprob

@@ -15,7 +15,7 @@ from web.generation.openai_format.chat.tool_schemas import (
     GrammarFormat,
     ToolReference,
 )
-from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS
+from web.generation.prompts import CUSTOM_PARAMETERS, NO_PARAMETERS
 
 if TYPE_CHECKING:
     from web.generation.openai_format.chat.schema import ChatBody

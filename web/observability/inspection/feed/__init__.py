@@ -1,11 +1,8 @@
 """Feed of what the engine does, for whoever watches: `GET /v1/events`.
 
-    records     Record: an event as it is told, and whom it may be told
-    ring        Ring: the newest records, and from where on a viewer has not read them
+    records     Record: an event as it is told, and whom it may be told; Ring: the newest of them
     feed        Feed: an `Observer` that fills the ring, while there are viewers
-    state       how the engine stands, as one of them may see it
-    frames      Frames: what a viewer is told at a time
-    stream      FeedStream: the body of a response
+    frames      Frames: what a viewer is told at a time, and how the engine stands; FeedStream: the body of a response
     routes      the route
     answers     what is told
 

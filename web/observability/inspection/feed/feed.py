@@ -11,8 +11,7 @@ import trio
 from actors.core.events import ActorStage
 from actors.core.generation import Failed
 from actors.core.observer import Observer
-from web.observability.inspection.feed.records import Record, StepEndRecord, StepRecord, of_generation, of_server
-from web.observability.inspection.feed.ring import Ring
+from web.observability.inspection.feed.records import Record, Ring, StepEndRecord, StepRecord, of_generation, of_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,16 +150,16 @@ class Feed(Observer):
         if self.news:
             self.news.unpark_all()
 
-    def _tell_of(self, kind: str, event: GenerationEvent | Receipt, at: float, **fields: Any) -> None:  # noqa: ANN401
-        key = event.request_id, event.index
-        self._tell(of_generation(kind, at, key, self._owners.get(key), **fields))
+    def _tell_of(self, kind: str, event: GenerationEvent, at: float | None = None, **fields: Any) -> None:  # noqa: ANN401
+        at = self.now() if at is None else at
+        self._tell(of_generation(kind, at, event.key, self._owners.get(event.key), **fields))
 
     # --- what is heard ------------------------------------------------------------------------------------------------
 
     def queued(self, event: Queued) -> None:
         """Note whose it is."""
         self._owners[event.key] = event.owner
-        self._tell_of("queued", event, self.now(), prompt_tokens=event.prompt_tokens)
+        self._tell_of("queued", event, prompt_tokens=event.prompt_tokens)
 
     def refused(self, event: Refused) -> None:
         """Say that there was one; not whose."""
@@ -179,25 +178,17 @@ class Feed(Observer):
             }
             for leader in event.leaders
         ]
-        self._tell_of(
-            "granted",
-            event,
-            self.now(),
-            slot=event.slot,
-            cached_tokens=event.cached_tokens,
-            leaders=leaders,
-        )
+        self._tell_of("granted", event, slot=event.slot, cached_tokens=event.cached_tokens, leaders=leaders)
 
     def preempted(self, event: Preempted) -> None:
         """Say which slot it has left; not for whom, who may be another owner's."""
-        self._tell_of("parked", event, self.now(), slot=event.slot, tokens=event.tokens, parks=event.preemptions)
+        self._tell_of("parked", event, slot=event.slot, tokens=event.tokens, parks=event.preemptions)
 
     def resumed(self, event: Resumed) -> None:
         """Say which slot it goes on in, and for how long it had none."""
         self._tell_of(
             "resumed",
             event,
-            self.now(),
             slot=event.slot,
             cached_tokens=event.cached_tokens,
             parked_seconds=event.seconds,
@@ -206,7 +197,7 @@ class Feed(Observer):
     def stage_begun(self, event: StageBegun) -> None:
         """Say those that do not show otherwise."""
         if event.stage in OWN_STAGES:
-            self._tell_of("stage", event, self.now(), stage=event.stage.value)
+            self._tell_of("stage", event, stage=event.stage.value)
 
     def step_begins(self, event: StepBegins) -> None:
         """Say what is in it."""
@@ -226,17 +217,15 @@ class Feed(Observer):
 
     def verified(self, event: Committed) -> None:
         """Say how many drafts stood."""
-        figures = {"drafted": event.drafted, "accepted": event.accepted}
-        self._tell_of("verified", event, self.now(), **figures)
+        self._tell_of("verified", event, drafted=event.drafted, accepted=event.accepted)
 
     def transferred(self, event: Transferred) -> None:
         """Say how many tokens did not have to be computed."""
-        place = {"slot": event.slot, "start": event.start, "tokens": event.tokens}
-        self._tell_of("restored", event, self.now(), **place)
+        self._tell_of("restored", event, slot=event.slot, start=event.start, tokens=event.tokens)
 
     def audit_failed(self, event: AuditFailed) -> None:
         """Say for whom."""
-        self._tell_of("audit_failed", event, self.now())
+        self._tell_of("audit_failed", event)
 
     def emitted(self, event: Emitted) -> None:
         """Count."""
@@ -255,7 +244,7 @@ class Feed(Observer):
         """Say how, and forget whose it was."""
         last = event.last
         how = (last.error.code or last.error.kind) if isinstance(last, Failed) else last.reason.value
-        self._tell_of("ended", event, self.now(), reason=how)
+        self._tell_of("ended", event, reason=how)
         self._owners.pop(event.key, None)
 
     def run_changed(self, change: Change, run: DetachableRequest) -> None:

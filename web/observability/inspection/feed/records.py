@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -93,3 +95,32 @@ def of_generation(kind: str, at: float, key: GenerationKey, owner: str | None, *
 def of_server(kind: str, at: float, **fields: Any) -> Record:  # noqa: ANN401
     """Return the record of something that everybody may know."""
     return Record({"type": kind, "at": at} | fields, is_open=True)
+
+
+class Ring:
+    """The newest records, numbered from the first one on; the oldest give way.
+
+    There is one place for all viewers, so that another one costs nothing.
+
+    Attributes:
+        end: the number that the next record gets.
+
+    Args:
+        capacity: how many records it holds.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._records: deque[AnyRecord] = deque(maxlen=capacity)
+        self.end = 0
+
+    def append(self, record: AnyRecord) -> None:
+        """Add the newest record."""
+        self._records.append(record)
+        self.end += 1
+
+    def read(self, position: int, most: int) -> tuple[list[AnyRecord], int]:
+        """Return up to `most` records from `position` on, and how many before them are no longer there."""
+        first = self.end - len(self._records)
+        lost = max(0, first - position)
+        begin = position + lost - first
+        return list(islice(self._records, begin, begin + most)), lost

@@ -9,10 +9,10 @@ from quart_trio.wrappers import TrioResponse as Response
 
 from runtime.errors import RequestError
 from web.bodies.event_stream import CONTENT_TYPE, HEADERS
-from web.bodies.paged_response import response_backlog
+from web.bodies.responses import response_backlog
 from web.http.asgi import current_request
 from web.observability.inspection.feed.answers import Frame
-from web.observability.inspection.feed.stream import FeedStream
+from web.observability.inspection.feed.frames import FeedStream
 from web.openapi.operations import EVENTS, LISTS, Parameter, Reply
 
 if TYPE_CHECKING:

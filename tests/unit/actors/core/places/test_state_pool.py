@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.places.state_pool import StatePool, least_buffers
-from runtime.loading.state_buffers import PER_SLOT
+from runtime.loading.footprint import PER_SLOT
 
 
 def test_a_buffer_is_free_until_it_is_named_and_again_when_its_last_name_is_taken_back() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.experts_config import MAX_EXPERTS, ExpertsConfig
+from runtime.checkpoint.layer_config import MAX_EXPERTS, ExpertsConfig
 from runtime.errors import CheckpointError
 
 _SIZES = {"vocab_size": 1000, "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 128}

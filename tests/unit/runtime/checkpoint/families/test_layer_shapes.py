@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.layer_shape import LayerShape
+from runtime.checkpoint.layer_config import LayerShape
 from runtime.errors import CheckpointError
 from tests.rows import every_row
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.checkpoint.layer_config import ExpertsConfig
 from runtime.checkpoint.open import open_checkpoint
 from runtime.checkpoint.recurrent_config import (
     BesideAttentionConfig,

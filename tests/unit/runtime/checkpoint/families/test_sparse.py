@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runtime.checkpoint.config import parse_config
-from runtime.checkpoint.experts_config import ExpertsConfig
 from runtime.checkpoint.families.activations import OutputGate
+from runtime.checkpoint.layer_config import ExpertsConfig
 from runtime.errors import CheckpointError
 
 _SIZES = {"vocab_size": 1000, "hidden_size": 64, "max_position_embeddings": 128}

@@ -8,9 +8,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from runtime.checkpoint.experts_config import MAX_EXPERTS
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.folder.shards import read_shards
+from runtime.checkpoint.layer_config import MAX_EXPERTS
 from runtime.errors import CheckpointError
 
 if TYPE_CHECKING:

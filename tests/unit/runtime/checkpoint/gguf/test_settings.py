@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runtime.checkpoint.config import ModelConfig
-    from runtime.checkpoint.rope_config import RopeConfig
+    from runtime.checkpoint.layer_config import RopeConfig
 
 # Those of which files do not say which of the two they are: both are computed alike.
 _SAME = {

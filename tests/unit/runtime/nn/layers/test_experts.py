@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.checkpoint.layer_config import ExpertsConfig
 from runtime.nn.layers.experts import MixtureOfExperts, clamped_swiglu
 from runtime.nn.source import RandomSource
 from tests.models.counting import count_experts

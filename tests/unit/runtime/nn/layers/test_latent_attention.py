@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from runtime.checkpoint.latent_config import LatentConfig
+from runtime.checkpoint.layer_config import LatentConfig
 from runtime.nn.layers import latent_attention, tiles
 from runtime.nn.layers.latent_attention import NEVER, least_expanded_rows
 from runtime.nn.layers.tiles import matmul_tile

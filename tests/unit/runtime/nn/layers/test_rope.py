@@ -15,8 +15,8 @@ from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Rotar
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from runtime.checkpoint.config import parse_config
+from runtime.checkpoint.layer_config import RopeConfig, RopeKind
 from runtime.checkpoint.open import open_checkpoint
-from runtime.checkpoint.rope_config import RopeConfig, RopeKind
 from runtime.nn.layers.rope import apply_rope, frequencies, rope_tables
 from tests.models.checkpoints import FAMILIES
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from runtime.checkpoint.experts_config import ExpertsConfig
+from runtime.checkpoint.layer_config import ExpertsConfig
 from runtime.nn.layers.router import Router
 from runtime.nn.source import RandomSource
 from tests.models.step_driver import CPU
 
 if TYPE_CHECKING:
-    from runtime.checkpoint.experts_config import Gating
+    from runtime.checkpoint.layer_config import Gating
 
 HIDDEN, COUNT, PER_ROW = 16, 6, 2
 

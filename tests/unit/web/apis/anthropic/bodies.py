@@ -13,7 +13,7 @@ from web.bodies.strict_model import parse_model
 
 if TYPE_CHECKING:
     from runtime.chat.conversation import Conversation, Turn
-    from web.apis.anthropic.answers.objects import MessageOptions
+    from web.apis.anthropic.answers import MessageOptions
     from web.generation.asked import Asked
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from runtime.errors import (
     RequestError,
     StepFailed,
 )
-from web.apis.anthropic.errors import AnthropicErrors
+from web.apis.anthropic.errors import ANTHROPIC_ERRORS, error_object
 from web.bodies.errors.problem import INTERNAL, Problem
 from web.http.browser_policy import RequestRefused
 from web.process.access.api_keys import KeyRefused
@@ -39,7 +39,7 @@ SHOWN: list[tuple[CedeError, int, str]] = [
 def test_each_error_has_anthropics_type_and_status(
     error: CedeError, status: int, kind: str, request_id: str | None
 ) -> None:
-    shape, problem = AnthropicErrors(), Problem.of(error)
+    shape, problem = ANTHROPIC_ERRORS, Problem.of(error)
     body = shape.body(problem, request_id)
     assert shape.status(problem) == status
     assert body == {"type": "error", "error": {"type": kind, "message": str(error)}, "request_id": request_id}
@@ -48,12 +48,12 @@ def test_each_error_has_anthropics_type_and_status(
 
 def test_a_full_queue_is_not_a_client_that_asks_too_much() -> None:
     limited = Problem("slower", "rate_limit_error", 429, code="rate_limit_exceeded")
-    assert AnthropicErrors().status(limited) == 429
-    assert AnthropicErrors().body(limited, None)["error"]["type"] == "rate_limit_error"
+    assert ANTHROPIC_ERRORS.status(limited) == 429
+    assert error_object(limited, None)["error"]["type"] == "rate_limit_error"
 
 
 def test_a_body_that_is_too_large() -> None:
-    assert AnthropicErrors().body(Problem("no", "invalid_request_error", 413), None)["error"] == {
+    assert error_object(Problem("no", "invalid_request_error", 413), None)["error"] == {
         "type": "request_too_large",
         "message": "no",
     }
@@ -61,11 +61,11 @@ def test_a_body_that_is_too_large() -> None:
 
 def test_a_prompt_that_is_too_long_says_so_in_the_words_that_clients_look_for() -> None:
     error = RequestError("This model has 64 tokens.", code="context_length_exceeded")
-    assert AnthropicErrors().body(Problem.of(error), None)["error"] == {
+    assert error_object(Problem.of(error), None)["error"] == {
         "type": "invalid_request_error",
         "message": "prompt is too long: This model has 64 tokens.",
     }
 
 
 def test_an_internal_error() -> None:
-    assert AnthropicErrors().body(INTERNAL, None)["error"]["type"] == "api_error"
+    assert error_object(INTERNAL, None)["error"]["type"] == "api_error"

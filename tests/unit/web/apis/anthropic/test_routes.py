@@ -14,8 +14,8 @@ from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, posting, say, token
-from tests.unit.web.apis.anthropic.answers.scripts import checked, gathered
 from tests.unit.web.apis.anthropic.bodies import HI, MESSAGES, Json, user
+from tests.unit.web.apis.anthropic.scripts import checked, gathered
 from tests.unit.web.apps import make
 from tests.unit.web.openapi.documents import check, document_of, schema_of
 from web.process.access.api_keys import KeyRing

@@ -6,13 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tests.fakes.engine import model as fake_model
-from web.apis.ollama.chat import parse_chat
-from web.apis.ollama.generate import parse_generate
+from web.apis.ollama.parse import parse_chat, parse_generate
 from web.generation.asked import Asked
 
 if TYPE_CHECKING:
     from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers.models import AnswerOptions
+    from web.apis.ollama.answers import AnswerOptions
 
 HELLO: dict[str, Any] = {"model": "bytes", "messages": [{"role": "user", "content": "hi"}]}
 

@@ -7,7 +7,7 @@ from typing import Any
 from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolCall, Turn
 from web.apis.ollama.conversations import conversation_of
 from web.apis.ollama.schemas import ChatBody
-from web.generation.tools import NO_PARAMETERS
+from web.generation.prompts import NO_PARAMETERS
 
 CALLS = {"role": "assistant", "tool_calls": [{"function": {"name": n, "arguments": {"x": n}}} for n in ("a", "b", "a")]}
 

@@ -9,7 +9,7 @@ import pytest
 from runtime.chat.chat import Chat
 from runtime.chat.template import ChatTemplate
 from runtime.errors import NotFound
-from runtime.loading.facts import ModelFacts
+from runtime.loading.served import ModelFacts
 from tests.fakes.engine import TEMPLATE, model
 from web.apis.ollama.listing import capabilities, check_name, full_name, parameter_size, processes, show, tags
 

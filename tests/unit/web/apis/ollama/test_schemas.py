@@ -11,8 +11,7 @@ from runtime.errors import RequestError
 from tests.fakes.engine import model
 from tests.unit.web.apis.ollama.apps import HELLO, chat
 from tests.unit.web.bounds import unbounded
-from web.apis.ollama.chat import parse_chat
-from web.apis.ollama.generate import parse_generate
+from web.apis.ollama.parse import parse_chat, parse_generate
 from web.apis.ollama.schemas import ChatBody, GenerateBody, ModelBody
 from web.process.limits import MAX_CALLS, MAX_TOOLS
 

@@ -27,7 +27,7 @@ from tests.unit.web.openapi.documents import check, document_of, schema_of
 from web.apis.responses.stored.state import State, open_state
 from web.process.options import StateOptions
 from web.serving.app import create_app
-from web.storage.items import encoded
+from web.storage.objects import Kind, encoded
 
 if TYPE_CHECKING:
     from quart.typing import TestClientProtocol
@@ -164,7 +164,8 @@ async def test_a_response_begins_from_a_conversation_and_adds_to_it(fields: Json
         assert bytes(request.asked.prompts[0]) == b"<user>a</user><user>b</user><assistant>"
         assert counted["input_tokens"] == len(request.asked.prompts[0])
         assert await said(client, path) == ["a", "b", "Hello"]
-        stored = await state.conversations.item(id_in(path), None, made["output"][0]["id"])
+        key = Kind.CONVERSATION, id_in(path), None
+        stored = await state.conversations.store.item(*key, made["output"][0]["id"])
         assert json.loads(stored.body) == made["output"][0]
         await post(client, PATH, {"input": "c", "conversation": {"id": id_in(path)}})
         prompt = bytes((await engine.next_request()).asked.prompts[0])

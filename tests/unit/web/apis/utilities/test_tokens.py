@@ -16,7 +16,7 @@ from web.apis.utilities.tokens import LEAST_BOUND, apply_template, detokenize, t
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from web.bodies.json_types import JsonObject
+    from web.bodies.json_encoding import JsonObject
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 RENDERED = b"<user>hi</user><assistant>"

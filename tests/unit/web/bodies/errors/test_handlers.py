@@ -9,7 +9,7 @@ from quart.testing import WebsocketResponseError
 
 from runtime.errors import QueueFull, RequestError
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.shapes import ErrorRoute, ErrorShapes
+from web.bodies.errors.problem import ErrorRoute, ErrorShape, ErrorShapes
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.process.access.api_keys import KeyRefused
@@ -25,19 +25,13 @@ KINDS: dict[str, Exception] = {
 }
 
 
-class Plain:
+def plain(name: str) -> ErrorShape:
     """Errors as `{"said": ...}`, and a full queue as status 418."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def body(problem: Problem, request_id: str | None) -> dict[str, Any]:
+        return {"of": name, "said": problem.message, "code": problem.code, "id": request_id}
 
-    def status(self, problem: Problem) -> int:
-        """The problem's status, but for a full queue."""
-        return 418 if problem.code == "queue_full" else problem.status
-
-    def body(self, problem: Problem, request_id: str | None) -> dict[str, Any]:
-        """All that is known."""
-        return {"of": self.name, "said": problem.message, "code": problem.code, "id": request_id}
+    return ErrorShape(body, lambda problem: 418 if problem.code == "queue_full" else problem.status)
 
 
 def make() -> ScopedApp:
@@ -45,7 +39,7 @@ def make() -> ScopedApp:
     app = ScopedApp("errors", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = 10
     app.bodies = BodyBudget(1000)
-    install_error_handlers(app, ErrorShapes(Plain("first"), [ErrorRoute("/second", Plain("second"))]))
+    install_error_handlers(app, ErrorShapes(plain("first"), [ErrorRoute("/second", plain("second"))]))
 
     @app.get("/<api>/raise/<kind>")
     async def fail(api: str, kind: str) -> str:

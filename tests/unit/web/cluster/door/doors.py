@@ -14,7 +14,7 @@ from hypercorn.app_wrappers import ASGIWrapper
 from tests.live.server import PATIENCE
 from web.cluster.door.passage import ControlPlace, Passage
 from web.http.browser_policy import BrowserPolicy
-from web.http.hypercorn_config import hypercorn_config
+from web.http.listeners import hypercorn_config
 from web.http.transport.serve import serve_connections
 from web.process.limits import Limits
 

@@ -13,7 +13,7 @@ from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import FakeEngine, as_engine, say
 from tests.fakes.operations import OPERATIONS
 from tests.rows import every_row
-from web.apis.ollama.options import Options
+from web.apis.ollama.schemas import Options
 from web.generation.control.fields import CONTROL_HEADERS, with_headers
 from web.generation.sampling import SamplingFields
 from web.serving.app import create_app

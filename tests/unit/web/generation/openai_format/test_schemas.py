@@ -12,7 +12,7 @@ from runtime.errors import RequestError
 from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import BOS, CONTEXT, VOCABULARY, chat, completion, model
 from tests.unit.web.generation.openai_format.wrong_values import BOTH
-from web.apis.openai.completions.parse import parse_completion
+from web.apis.openai.completions import parse_completion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

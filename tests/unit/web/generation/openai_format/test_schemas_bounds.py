@@ -15,7 +15,7 @@ from runtime.errors import RequestError
 from tests.fakes.engine import chat, completion
 from tests.unit.web.bounds import Json, unbounded
 from web.apis.anthropic.prompts.schemas import CountBody, MessagesBody
-from web.apis.openai.completions.schema import CompletionBody
+from web.apis.openai.completions import CompletionBody
 from web.bodies import fields, strict_model, validation_errors
 from web.bodies.strict_model import StrictModel
 from web.generation.openai_format import schemas

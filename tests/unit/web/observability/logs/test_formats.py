@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from structlog.contextvars import bound_contextvars
 
-from web.observability.logs.formats import json_formatter, text_formatter
-from web.observability.logs.record import MAX_TEXT
+from web.observability.logs.formats import MAX_TEXT, json_formatter, text_formatter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from actors.core.events import StepBegins
 from tests.live.server import PATIENCE, wait_for
 from tests.sim.instruments.picture import read
 from web.observability.recording.file import RecordingError, RecordingFile, check_writable, open_file
-from web.observability.recording.steps import BegunStep, DrawnStep
+from web.observability.recording.trace_events import BegunStep, DrawnStep
 
 if TYPE_CHECKING:
     from pathlib import Path

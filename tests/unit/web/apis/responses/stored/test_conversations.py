@@ -10,18 +10,14 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from web.apis.responses.stored.conversations import (
-    ConversationLocked,
-    ConversationNotFound,
-    StoredConversations,
-)
-from web.storage.objects import Bounds, Item, ItemNotFound, ObjectTooLarge
+from web.apis.responses.stored.conversations import ConversationLocked, StoredConversations
+from web.storage.objects import Bounds, Item, ItemNotFound, Kind, ObjectNotFound, ObjectTooLarge
 from web.storage.store import open_store
 
 if TYPE_CHECKING:
     from web.apis.responses.stored.conversations import ConversationLease
 
-OWNER = "alice"
+OWNER, KIND = "alice", Kind.CONVERSATION
 BOUNDS = Bounds(10**6, 1e9)
 
 
@@ -30,7 +26,7 @@ def item(id: str) -> Item:
 
 
 async def ids_in(conversations: StoredConversations, id: str) -> list[str]:
-    return [each.id for each in (await conversations.before(id, OWNER, 10**6)).items]
+    return [each.id for each in (await conversations.store.before(KIND, id, OWNER, 100, 10**6)).items]
 
 
 def turn_of(name: str) -> list[Item]:
@@ -94,7 +90,7 @@ class Model:
                 if not self._locked():
                     self.items.remove(first)
             case "delete" if self.items is not None:
-                await self._conversations.delete(self._id, OWNER)
+                await self._conversations.store.delete(KIND, self._id, OWNER)
                 self.items = None
 
     async def _change(self, change: Any) -> None:  # noqa: ANN401
@@ -102,7 +98,7 @@ class Model:
             with pytest.raises(ConversationLocked):
                 await change()
         elif self.items is None:
-            with pytest.raises(ConversationNotFound):
+            with pytest.raises(ObjectNotFound):
                 await change()
         else:
             await change()
@@ -111,7 +107,7 @@ class Model:
         """Return what is there; None where the conversation is not."""
         try:
             return await ids_in(self._conversations, self._id)
-        except ConversationNotFound:
+        except ObjectNotFound:
             return None
 
     def leave_all(self) -> None:
@@ -146,9 +142,9 @@ async def test_two_writers_at_the_same_moment_lose_nothing() -> None:
         made = await conversations.create([], {}, OWNER)
         async with trio.open_nursery() as nursery:
             for number in range(10):
-                nursery.start_soon(conversations.append, made.id, OWNER, turn_of(str(number)))
-                nursery.start_soon(conversations.update, made.id, OWNER, {"n": str(number)})
-        stored = await conversations.load(made.id, OWNER)
+                nursery.start_soon(store.append, KIND, made.id, OWNER, turn_of(str(number)), 100)
+                nursery.start_soon(store.annotate, KIND, made.id, OWNER, {"n": str(number)})
+        stored = await store.get(KIND, made.id, OWNER)
         ids = await ids_in(conversations, made.id)
         assert len(ids) == 20
         assert all(
@@ -187,13 +183,13 @@ async def test_others_neither_see_nor_hold_it() -> None:
         conversations = StoredConversations(store)
         made = await conversations.create([item("a")], {}, OWNER)
         for refused in (
-            conversations.load(made.id, "bob"),
-            conversations.update(made.id, "bob", {}),
+            store.get(KIND, made.id, "bob"),
+            store.annotate(KIND, made.id, "bob", {}),
             conversations.add(made.id, "bob", [item("b")]),
             conversations.remove(made.id, "bob", "a"),
-            conversations.delete(made.id, None),
+            store.delete(KIND, made.id, None),
         ):
-            with pytest.raises(ConversationNotFound):
+            with pytest.raises(ObjectNotFound):
                 await refused
         with conversations.turn(made.id, "bob"), conversations.turn(made.id, OWNER):  # what is not there holds nobody
             pass

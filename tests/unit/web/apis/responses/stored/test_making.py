@@ -19,12 +19,11 @@ from runtime.chat.parts import PlainParser
 from runtime.errors import QueueFull, ShuttingDown, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, say, token
 from tests.unit.web.apis.responses.asking import ask, check_stream, read_events
-from web.apis.responses.stored.archive import Archive, ResponseNotFound
+from web.apis.responses.stored.archive import Archive
 from web.apis.responses.stored.making import BackgroundResponses
 from web.bodies.query import PageAsked
 from web.storage.detached.runs import KEPT_SECONDS, RunBounds, RunsFull, open_runs
-from web.storage.items import encoded
-from web.storage.objects import Bounds, Kind
+from web.storage.objects import Bounds, Kind, ObjectNotFound, encoded
 from web.storage.store import StoreFailed, open_store
 
 if TYPE_CHECKING:
@@ -65,6 +64,11 @@ async def begin(background: BackgroundResponses, owner: str | None = None) -> Ru
     return run
 
 
+async def load(archive: Archive, id: str, owner: str | None) -> bytes:
+    """Return what is stored of a response."""
+    return (await archive.store.get(Kind.RESPONSE, id, owner)).body
+
+
 def events_of(run: Run) -> list[dict[str, Any]]:
     """Return what a client that reads all of it is told."""
     frames = [run.log.read_nowait(number) or b"" for number in range(len(run.log))]
@@ -84,9 +88,9 @@ async def test_it_is_kept_for_a_while_and_stored_for_longer(autojump_clock: trio
         assert background.runs.find(request_id, "alice") is run
         await trio.sleep(2)
         assert background.runs.find(request_id, "alice") is None
-        assert json.loads(await archive.load(request_id, "alice")) == response
-        with pytest.raises(ResponseNotFound):
-            await archive.load(request_id, "bob")
+        assert json.loads(await load(archive, request_id, "alice")) == response
+        with pytest.raises(ObjectNotFound):
+            await load(archive, request_id, "bob")
 
 
 async def test_the_events_of_those_that_ended_first_make_room(autojump_clock: trio.testing.MockClock) -> None:
@@ -145,8 +149,8 @@ async def test_one_that_is_refused_leaves_nothing() -> None:
         with pytest.raises(QueueFull):
             await background.start(parsed, ExitStack())
         assert background.runs.find(parsed.request.id, None) is None
-        with pytest.raises(ResponseNotFound):
-            await archive.load(parsed.request.id, None)
+        with pytest.raises(ObjectNotFound):
+            await load(archive, parsed.request.id, None)
         engine.refusal = None
         await begin(background)  # it takes no place
 
@@ -178,7 +182,7 @@ async def test_at_the_end_those_that_run_are_cancelled_and_stored_so(events: lis
         request = await engine.next_request()
         assert request.cancels == [CancelReason.SHUTDOWN]
         check_stream(events_of(run))
-        assert json.loads(await archive.load(request.id, None))["status"] == "cancelled"
+        assert json.loads(await load(archive, request.id, None))["status"] == "cancelled"
         with pytest.raises(ShuttingDown):
             await begin(background)
 
@@ -195,14 +199,14 @@ async def test_a_crash_of_what_is_around_it_stores_it_too() -> None:
                 scope.cancel()
                 await trio.sleep_forever()
         check_stream(events_of(run))
-        assert json.loads(await archive.load(run.id, None))["status"] == "cancelled"
+        assert json.loads(await load(archive, run.id, None))["status"] == "cancelled"
 
 
 async def test_a_failure_is_stored_as_one() -> None:
     async with running(FakeEngine([token("a"), Failed(0, StepFailed("no"))])) as (background, archive):
         run = await begin(background)
         await run.ended.wait()
-        stored = json.loads(await archive.load(run.id, None))
+        stored = json.loads(await load(archive, run.id, None))
         assert (stored["status"], stored["error"]["message"]) == ("failed", "no")
         assert stored == check_stream(events_of(run))
 
@@ -215,7 +219,7 @@ async def test_one_that_grows_too_large_is_given_up() -> None:
         await run.ended.wait()
         assert check_stream(events_of(run))["status"] == "failed"
         assert (await engine.next_request()).cancels == [CancelReason.STALLED_READER]
-        assert "grew beyond" in json.loads(await archive.load(run.id, None))["error"]["message"]
+        assert "grew beyond" in json.loads(await load(archive, run.id, None))["error"]["message"]
 
 
 async def test_what_another_process_was_making_has_failed() -> None:
@@ -227,10 +231,12 @@ async def test_what_another_process_was_making_has_failed() -> None:
             _, snapshot = await background.start(owned(parsed, "alice"), ExitStack())
             await archive.save(owned(parsed, "alice"), snapshot, await encoded(parsed.options.input), live=True)
             await archive.close_interrupted()  # as the next process does
-            stored = json.loads(await archive.load(parsed.request.id, "alice"))
+            stored = json.loads(await load(archive, parsed.request.id, "alice"))
             assert (stored["status"], stored["error"]["code"]) == ("failed", "server_error")
             assert not await store.live(Kind.RESPONSE)
-            seen = await archive.items_seen(parsed.request.id, "alice", PageAsked(10, ascending=True, after=None))
+            seen = await store.page(
+                Kind.RESPONSE, parsed.request.id, "alice", PageAsked(10, ascending=True, after=None)
+            )
             assert [json.loads(item.body) for item in seen.items] == parsed.options.input
 
 
@@ -281,4 +287,4 @@ async def test_a_fault_while_its_end_is_stored_costs_no_other(monkeypatch: pytes
             await background.runs.cancel(run)
         assert check_stream(events_of(run))["store"] is False
         await background.runs.cancel(other)
-        assert json.loads(await archive.load(other.id, None))["status"] == "cancelled"
+        assert json.loads(await load(archive, other.id, None))["status"] == "cancelled"

@@ -10,12 +10,11 @@ import trio.testing
 
 from tests.unit.web.cluster.control.feed.workers import A, B, TellingWorkers, frame, snapshot
 from web.cluster.control.feed.follower import SNAPSHOT_SECONDS
-from web.cluster.control.feed.routes import KEEP_ALIVE_SECONDS
-from web.cluster.control.feed.stream import ClusterStream
+from web.cluster.control.feed.routes import KEEP_ALIVE_SECONDS, ClusterStream
 from web.cluster.control.feed.untaken import Standing, Untaken
 from web.cluster.control.routes import control_app
 from web.http.browser_policy import BrowserPolicy
-from web.observability.inspection.feed.stream import END, KEEP_ALIVE
+from web.observability.inspection.feed.frames import END, KEEP_ALIVE
 
 
 async def get(workers: TellingWorkers, path: str, stop: trio.Event | None = None) -> tuple[int, str, str]:

@@ -10,7 +10,7 @@ from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart,
 from runtime.chat.template import ChatTemplate
 from runtime.grammar.grammar import Grammar, GrammarKind
 from tests.fakes.engine import TEMPLATE, model
-from web.apis.openai.chat.parse import parse_chat
+from web.apis.openai.chat import parse_chat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from runtime.chat.conversation import Tool, ToolChoice, ToolMode
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from tests.unit.web.generation.openai_format.chat.scripts import SHELL, WEATHER, conversation, scripted
-from web.generation.tools import CUSTOM_PARAMETERS, NO_PARAMETERS
+from web.generation.prompts import CUSTOM_PARAMETERS, NO_PARAMETERS
 
 NAMED = {"type": "function", "function": {"name": "weather"}}
 ALLOWED = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [NAMED]}}

@@ -11,7 +11,7 @@ from tests.fakes.engine import FakeEngine, as_engine, completion, finished, toke
 from tests.sim.detached.visits import BOUNDS
 from tests.unit.web.observability.inspection.feed.viewers import ANN
 from web.observability.inspection.feed.feed import Feed
-from web.observability.inspection.feed.state import state
+from web.observability.inspection.feed.frames import state
 from web.storage.detached.makers import StreamMaker
 from web.storage.detached.runs import open_runs
 

@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from web.observability.inspection.feed.stream import FeedStream
+from web.observability.inspection.feed.frames import FeedStream
 from web.process.access.api_keys import ApiKey
 
 if TYPE_CHECKING:

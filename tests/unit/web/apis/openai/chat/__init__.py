@@ -1,1 +1,0 @@
-"""Unit tests of `web.apis.openai.chat`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.apis.openai.completions`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.apis.openai.embeddings`, module by module."""

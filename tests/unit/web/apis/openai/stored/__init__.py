@@ -1,1 +1,0 @@
-"""Stored chat completions, over HTTP with a scripted engine."""

@@ -1,1 +1,0 @@
-"""Checks of a worker against discovery, when a cluster no longer knows it."""

@@ -1,1 +1,0 @@
-"""Events for the front door's router."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.generation.embeddings`, module by module."""

@@ -1,1 +1,0 @@
-"""Unit tests of `web.selftest`, module by module."""
