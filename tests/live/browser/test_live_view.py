@@ -61,8 +61,11 @@ def test_show_me_lands_three_cancels_and_tells_their_receipts(chromium: Chromium
     def look(page: Page) -> tuple[list[str], list[str], list[str], list[Json]]:
         with Server("--slots", "2", "--draft-tokens", "2", *flags) as server:
             watched = opened(page, server)
+            nothing = page.get_by_text("Nothing has happened since this page was opened.")
+            expect(nothing).to_be_visible()
             page.get_by_role("button", name="Show me").click()
             page.get_by_role("button", name="Go on live").wait_for()  # it is over: the picture stands still
+            expect(nothing).to_have_count(0)
             server.wait_idle()
             receipts = server.get("/v1/receipts")["data"]
             expect(page.locator(".receipts li")).to_have_count(len(receipts))

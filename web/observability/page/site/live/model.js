@@ -4,7 +4,6 @@ import { Bounded } from "../shared/bounded.js";
 import { Lane } from "./lane.js";
 
 export const QUEUE_LANES = 4; // who waits further back shows in the list of requests
-const DRAWN = 2; // slots whose lanes are drawn before somebody was in them
 const RECEIPTS = 100;
 const SAMPLES = 1500;
 const STEPS = 200;
@@ -46,9 +45,10 @@ export class LiveModel extends EventTarget {
     return [...this.slots, ...this.queue];
   }
 
-  /** The lanes that somebody was in, and the first ones. */
+  /** The lanes that somebody was in; the first one, as long as there are none. */
   get drawn() {
-    return this.lanes.filter(({ kind, place, stays }) => stays.length || (kind === "slot" && place < DRAWN));
+    const used = this.lanes.filter(({ stays }) => stays.length);
+    return used.length ? used : this.slots.slice(0, 1);
   }
 
   get oldest() {

@@ -39,7 +39,7 @@ export class ShowMe {
           "div",
           { class: "says" },
           h("p", { class: "lead" }, "This is a model server at work: who is answered, who waits, and what becomes of those who leave."),
-          h("p", {}, "Somebody closes a tab. The work for them stops within one layer of the model, their slot is free, and what was computed is kept for the retry. This page can do so three times, while you watch."),
+          h("p", {}, "Somebody closes a tab. The work for them stops within one layer of the model, their slot is free, and what was computed is kept for the retry. ", h("b", {}, "Show me"), " plays a sample: three requests of this page, each hung up on at another moment."),
         ),
         this.button,
         hasChat && h("a", { class: "button", href: "#/chat" }, "Chat with the model"),

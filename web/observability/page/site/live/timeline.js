@@ -9,6 +9,8 @@ import { Viewport, WINDOWS } from "./viewport.js";
 const FRAME = 12; // milliseconds between two pictures, at least: one for each frame of a screen of up to 80 Hz
 const LONGEST_BACK = 600; // seconds
 
+const EMPTY = "Nothing has happened since this page was opened. A request is a bar in the lane of its slot, in the colours below.";
+
 const LEGEND = [
   ["queued", "waits", "Every slot is taken, and it stands in the queue."],
   ["restored", "found", "What was read before is copied, and not read again."],
@@ -86,12 +88,13 @@ export class Timeline {
 
   nameLanes() {
     const { drawn, slots } = this.model;
+    const unused = slots.length - drawn.filter(({ kind }) => kind === "slot").length;
+    const more = unused ? `and ${counted(unused, "slot")} more, in which nobody has been yet` : "";
+    setText(this.rest, drawn.some(({ stays }) => stays.length) ? more : EMPTY);
     const names = drawn.map(({ kind, place }) => (kind === "slot" ? `slot ${place}` : `queue ${place + 1}`));
     if (names.join() === this.named) return;
     this.named = names.join();
     this.names.replaceChildren(...names.map((name) => h("li", {}, name)));
-    const unused = slots.length - drawn.filter(({ kind }) => kind === "slot").length;
-    setText(this.rest, unused ? `and ${counted(unused, "slot")} more, in which nobody has been yet` : "");
   }
 
   toggle() {
