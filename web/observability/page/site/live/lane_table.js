@@ -1,6 +1,8 @@
 // The lanes as a table, for whoever sees no canvas.
 
 import { h, scroller } from "../shared/dom.js";
+import { headline } from "./receipts.js";
+import { DOING } from "./requests.js";
 
 const PAUSE = 1000; // milliseconds between two tables: one that changes all the time cannot be read
 
@@ -33,8 +35,8 @@ export class LaneTable {
     const now = slot ? slot.state : "queued";
     const tokens = slot ? (slot.state === "idle" ? `${slot.resident_tokens} kept` : slot.tokens) : "";
     const receipt = lane.marks.last?.receipt;
-    const cancel = receipt ? `${receipt.phase}, ${receipt.kept_tokens} kept, ${receipt.wasted_tokens} wasted` : "";
-    return h("tr", {}, h("th", { scope: "row" }, name), [now, lane.stay?.id ?? "", tokens, cancel].map((text) => h("td", {}, `${text}`)));
+    const cancel = receipt ? `${headline(receipt)}: ${receipt.kept_tokens} kept, ${receipt.wasted_tokens} wasted` : "";
+    return h("tr", {}, h("th", { scope: "row" }, name), [DOING[now] ?? now, lane.stay?.id ?? "", tokens, cancel].map((text) => h("td", {}, `${text}`)));
   }
 }
 

@@ -3,7 +3,8 @@
 import { h, setText } from "../shared/dom.js";
 
 const MOST = 40;
-const DOING = {
+/** What a generation does, and a slot, by its state. */
+export const DOING = {
   prefill: "reads its prompt",
   draft: "drafts",
   verify: "verifies drafts",
@@ -12,6 +13,7 @@ const DOING = {
   parked: "is preempted, until a slot is free for it",
   done: "is done",
   lost: "lost its device",
+  idle: "is free",
 };
 
 /** Shows the requests of a model; `hangUp(id)` cancels one. */
