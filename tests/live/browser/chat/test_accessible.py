@@ -121,6 +121,14 @@ def test_keys_are_enough(chromium: Chromium, four_slots: Server) -> None:
         page.keyboard.press("Enter")
         expect(chat.answer).to_contain_text("2/2")
         expect(page.get_by_role("log", name="Conversation")).to_be_focused()
+        for _hidden_and_shown in range(2):
+            page.get_by_role("button", name="Settings").press("Enter")
+        expect(page.locator("#chat-settings select").first).to_be_focused()
+        for name, key in (("Rename", "Escape"), ("Rename", "Enter"), ("Delete", "Tab Enter")):
+            page.get_by_role("button", name=name).press("Enter")
+            for each in key.split():
+                page.keyboard.press(each)
+            expect(page.locator(".conversations .title")).to_be_focused()
         return chat.watched.said
 
     assert chromium.visit(use) == []

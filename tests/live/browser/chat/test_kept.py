@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from playwright.sync_api import expect
 
 from tests.live.browser.chat.chat_page import ChatPage
+from tests.live.browser.rules import broken_rules
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,7 @@ def test_a_reload_keeps_conversations(chromium: Chromium, four_slots: Server) ->
 
 def test_a_reload_takes_up_the_answer_that_is_being_written(chromium: Chromium, four_slots: Server) -> None:
     def use(page: Page) -> tuple[str, str, str]:
+        page.emulate_media(color_scheme="light")  # in which a cancel's colour is the harder to read
         chat = ChatPage(page, four_slots)
         chat.send_endless("import os")
         chat.wait_kept("streaming")
@@ -59,6 +61,7 @@ def test_a_reload_takes_up_the_answer_that_is_being_written(chromium: Chromium, 
         receipt = chat.answer.locator(".receipt")
         expect(receipt).to_contain_text("Cancelled by hand")
         receipt.locator("summary").click()
+        assert broken_rules(page) == []
         return before, chat.text(), receipt.locator("dd").last.inner_text()
 
     before, after, request_id = chromium.visit(use)

@@ -195,13 +195,17 @@ function takeDrops(element, take) {
   });
 }
 
-/** A button that shows and hides a panel; `set` does so, too, and `close` gives back the focus. */
+/** A button that shows and hides a panel, and goes into what it shows; `set` shows it, too, and `close` comes back. */
 function panelToggle(label, panel) {
   const set = (shown) => {
     panel.hidden = !shown;
     button.setAttribute("aria-expanded", String(shown));
   };
-  const button = h("button", { type: "button", class: "quiet", "aria-controls": panel.id, onclick: () => set(panel.hidden) }, label);
+  const press = () => {
+    set(panel.hidden);
+    if (!panel.hidden) panel.querySelector("button, select").focus();
+  };
+  const button = h("button", { type: "button", class: "quiet", "aria-controls": panel.id, onclick: press }, label);
   const close = () => {
     if (panel.hidden) return;
     set(false);

@@ -62,7 +62,7 @@ export class Sidebar {
     }, title);
     const tool = (label, name, onclick) =>
       h("button", { type: "button", class: "quiet small", "aria-label": `${name} ${title}`, title: name, onclick }, label);
-    const item = h("li", { class: current ? "current" : "" }, show);
+    const item = h("li", { class: current ? "current" : "", "data-of": id }, show);
     item.append(
       tool("✎", "Rename", () => this.#rename(item, conversation)),
       tool("✕", "Delete", () => this.#confirmRemoval(item, conversation)),
@@ -72,13 +72,14 @@ export class Sidebar {
 
   #rename(item, conversation) {
     const input = h("input", { "aria-label": "Title", onkeydown: (event) => {
-      if (event.key === "Escape") this.#redraw();
+      if (event.key === "Escape") this.#redraw(conversation);
       event.stopPropagation();
     } });
     input.value = titleOf(conversation);
     const form = h("form", { class: "row", onsubmit: (event) => {
       event.preventDefault();
       this.session.rename(conversation.id, input.value);
+      this.#redraw(conversation);
     } }, input, h("button", {}, "Save"));
     item.replaceChildren(form);
     input.select();
@@ -93,14 +94,16 @@ export class Sidebar {
     item.replaceChildren(
       h("span", { class: "title" }, `Delete “${titleOf(conversation)}”?`),
       remove,
-      h("button", { type: "button", onclick: () => this.#redraw() }, "Cancel"),
+      h("button", { type: "button", onclick: () => this.#redraw(conversation) }, "Cancel"),
     );
     remove.focus();
   }
 
-  #redraw() {
+  /** Show a conversation's title again, with the focus that the form had which was in its place. */
+  #redraw({ id }) {
     this.#seen = "";
     this.update();
+    this.list.querySelector(`[data-of="${CSS.escape(id)}"] button`)?.focus();
   }
 
   #startNew() {
