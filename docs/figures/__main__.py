@@ -12,6 +12,7 @@ PICTURES = {
     "architecture.svg": architecture.draw,
     "architecture-dark.svg": lambda: darkened(architecture.draw()),
     "hangup.svg": hangup.draw,
+    "hangup-dark.svg": lambda: darkened(hangup.draw()),
     "logo.svg": brand.draw_logo,
     "request.svg": request.draw,
     "turn.svg": turn.draw,

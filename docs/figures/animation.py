@@ -1,7 +1,7 @@
 """Film *Show me*: `python -m docs.figures.animation [FILE]`, with Playwright, Pillow and a Chromium.
 
 The page shows a server of its own and nobody else's requests.  The film runs at the speed at which it happened, and its
-last picture stays for a while.
+last picture stays for what is left of its time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from docs.figures.palette import palette_of
 from tests.live.browser.chromium import FLAGS, find_chromium
 from tests.live.server import PATIENCE, Server
 
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 FILE = Path(__file__).parent / "show-me.gif"
-SIZE = (960, 800)
-FRAMES = 8  # a second
-COLOURS = 256
-LAST = 4000  # milliseconds for which the last picture stays
-PALETTE_OF = 6  # pictures, of which the colours are taken
+SIZE = (1040, 770)
+FRAMES = 5  # a second
+WHOLE = 8000  # milliseconds of it, on a machine that does nothing else
+LAST = 1500  # for which the last picture stays, at least
 WINDOW = "5"  # seconds that the timeline shows
 DRAFTS = "3"  # so that it drafts on any machine, whether that pays there or not
 BEFORE = 0.5  # seconds before somebody presses the button
@@ -67,6 +67,7 @@ def film(page: Page, server: Server) -> list[Picture]:
     page.get_by_role("button", name="Go on live").wait_for()
     page.wait_for_timeout(BEFORE * 1e3)
     devtools.send("Page.stopScreencast")
+    pictures.append(Picture(pictures[-1].at + 1 / FRAMES, page.screenshot()))  # which may be missing
     return pictures
 
 
@@ -84,15 +85,10 @@ def sampled(pictures: Sequence[Picture]) -> list[Image.Image]:
 
 def write(frames: Sequence[Image.Image], file: Path) -> None:
     """Write a GIF that begins again and again, in one palette for all frames."""
-    some = [frames[place * (len(frames) - 1) // (PALETTE_OF - 1)] for place in range(PALETTE_OF)]
-    width, height = frames[0].size
-    sheet = Image.new("RGB", (width, height * PALETTE_OF))
-    for place, frame in enumerate(some):
-        sheet.paste(frame, (0, place * height))
-    # Colours that are rare, as that of a cancel, count as much as those of the background.
-    palette = sheet.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    palette = palette_of(frames[-1])  # which has all that was before it
     first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    durations = [1000 // FRAMES] * len(others) + [LAST]
+    moving = [1000 // FRAMES] * len(others)
+    durations = [*moving, max(LAST, WHOLE - sum(moving))]
     first.save(file, save_all=True, append_images=others, duration=durations, loop=0, optimize=True)
 
 

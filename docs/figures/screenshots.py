@@ -1,4 +1,4 @@
-"""Take the pictures of the page: `python -m docs.figures.screenshots [FOLDER]`, with Playwright and a Chromium.
+"""Take the pictures of the page, with Playwright, Pillow and a Chromium: `python -m docs.figures.screenshots [FOLDER]`.
 
 They show a server of its own, a few clients that this plays, and the page's own *Show me*, in both themes.  No test
 compares them, for no two runs are the same.  With a folder it writes the whole page there, at three widths; without
@@ -7,6 +7,7 @@ one, the card for links, too, which has to be a PNG.
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import sys
@@ -15,9 +16,11 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from docs.figures.brand import CARD, draw_card
+from docs.figures.palette import palette_of
 from tests.live.browser.chromium import FLAGS, find_chromium
 from tests.live.server import COMPLETIONS, PATIENCE, Server
 
@@ -65,11 +68,17 @@ def look(page: Page, server: Server) -> None:
     page.get_by_role("button", name="Go on live").wait_for()
 
 
+def keep(picture: bytes, file: Path) -> None:
+    """Write a picture, in fewer colours."""
+    painted = Image.open(io.BytesIO(picture)).convert("RGB")
+    painted.quantize(palette=palette_of(painted), dither=Image.Dither.NONE).save(file, optimize=True)
+
+
 def take_card(browser: Browser) -> None:
     """Write the card."""
     with browser.new_page(viewport={"width": CARD[0], "height": CARD[1]}) as page:
         page.set_content(f'<body style="margin: 0">{draw_card()}</body>')
-        page.screenshot(path=FOLDER / "social-card.png")
+        keep(page.screenshot(), FOLDER / "social-card.png")
 
 
 def main() -> None:
@@ -86,7 +95,7 @@ def main() -> None:
                     page = context.new_page()
                     look(page, server)
                     name = f"page-{theme}.png" if folder is None else f"{width}-{theme}.png"
-                    page.screenshot(path=(folder or FOLDER) / name, full_page=folder is not None)
+                    keep(page.screenshot(full_page=folder is not None), (folder or FOLDER) / name)
         browser.close()
 
 
