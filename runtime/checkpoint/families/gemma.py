@@ -60,29 +60,20 @@ _GEMMA3 = Family(
     },
 )
 _GEMMA4_LAYOUT = (experts_under_mlp, without_shared_kv)
-_GEMMA4 = Family(
-    "gemma4_text",
-    qkv_bias="attention_bias",
+_GEMMA4 = replace(
+    _GEMMA3,
+    model_type="gemma4_text",
     qk_norm="with_values",
-    activation_key="hidden_activation",
     norms=GEMMA4_AROUND,
     scales=gemma4_scales,
-    layer_types=full_at_intervals,
-    reads_layer_types=True,
     layer_shapes=gemma4_shapes,
     layer_scalars=True,
     layer_inputs=gemma4_layer_inputs,
     experts=gemma4_experts,
     layout=_GEMMA4_LAYOUT,
-    local_theta="rope_local_base_freq",
     defaults={
-        **_DEFAULTS,
+        **_GEMMA3.defaults,
         "vocab_size": 262_144,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "max_position_embeddings": 131_072,
-        "rope_theta": 1_000_000.0,
-        "rope_local_base_freq": 10_000.0,
         "rope_parameters": {
             "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0},
             "full_attention": {
@@ -92,8 +83,6 @@ _GEMMA4 = Family(
             },
         },
         "sliding_window": 512,
-        "sliding_window_pattern": 6,
-        "final_logit_softcapping": None,
         "global_head_dim": 512,
         "num_global_key_value_heads": None,
         "per_layer_config": None,

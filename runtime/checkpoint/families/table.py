@@ -5,6 +5,7 @@ To add a family, read transformers' module of the same name and add an entry to 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.families.dense import DENSE_FAMILIES
@@ -33,7 +34,14 @@ from runtime.checkpoint.mtp_layout import MIMO
 if TYPE_CHECKING:
     from runtime.checkpoint.json_fields import Settings
 
-_QWEN_WINDOW = {"sliding_window": 4096, "max_window_layers": 28, "num_key_value_heads": 32}
+_QWEN2 = Family(
+    "qwen2",
+    qkv_bias=True,
+    output_bias=False,
+    layer_types=sliding_above,
+    reads_layer_types=True,
+    defaults={"sliding_window": 4096, "max_window_layers": 28, "num_key_value_heads": 32},
+)
 _DEEPSEEK = {
     "q_lora_rank": 1536,
     "kv_lora_rank": 512,
@@ -53,31 +61,16 @@ FAMILIES: dict[str, Family] = {
         defaults={"bos_token_id": 1, "eos_token_id": 2},
     ),
     **MISTRAL_FAMILIES,
-    "Qwen2ForCausalLM": Family(
-        "qwen2",
-        qkv_bias=True,
-        output_bias=False,
-        layer_types=sliding_above,
-        reads_layer_types=True,
-        defaults=_QWEN_WINDOW,
-    ),
+    "Qwen2ForCausalLM": _QWEN2,
     # Qwen2 with modules for multi-token prediction; its configuration class is Qwen2's too.
-    "MiMoForCausalLM": Family(
-        "mimo",
-        qkv_bias=True,
-        output_bias=False,
-        layer_types=sliding_above,
-        reads_layer_types=True,
-        defaults=_QWEN_WINDOW,
-        mtp=MIMO,
-    ),
-    "Qwen3ForCausalLM": Family(
-        "qwen3",
+    "MiMoForCausalLM": replace(_QWEN2, model_type="mimo", mtp=MIMO),
+    "Qwen3ForCausalLM": replace(
+        _QWEN2,
+        model_type="qwen3",
         qkv_bias="attention_bias",
+        output_bias=None,
         qk_norm="shared",
-        layer_types=sliding_above,
-        reads_layer_types=True,
-        defaults={**_QWEN_WINDOW, "head_dim": 128},
+        defaults={**_QWEN2.defaults, "head_dim": 128},
     ),
     "MixtralForCausalLM": Family(
         "mixtral",
