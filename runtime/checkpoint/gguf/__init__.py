@@ -8,8 +8,8 @@ ggml's docs/gguf.md.  Files come from anywhere, so whatever is malformed in one 
 - `architectures`: what keys and tensors' names mean, one `architecture.Architecture` each; `recurrent`: those with
   recurrent layers
 - `settings`, `rope`: keys as those of config.json
-- `deepseek`, `hybrid`, `gemma3n`, `gemma4`: what DeepSeek's models, those with recurrent layers, and Gemma's have of
-  their own
+- `deepseek`, `hybrid`, `gemma`, `laguna`: what DeepSeek's models, those with recurrent layers, Gemma's and Laguna's
+  have of their own
 - `tensors`: `GgufTensor`; `codes`: `group_codes`, of types of few bits
 - `tokenizer`: `rebuild_tokenizer`; `vocabulary`, `pretokenizers` are its parts
 """

@@ -9,7 +9,7 @@ To add one, read these, and add an entry to `ARCHITECTURES`.  What an entry does
 
 from __future__ import annotations
 
-from runtime.checkpoint.gguf import deepseek, gemma3n, gemma4
+from runtime.checkpoint.gguf import deepseek, gemma, laguna
 from runtime.checkpoint.gguf.architecture import (
     ATTENTION,
     CORRECTION,
@@ -206,12 +206,12 @@ ARCHITECTURES = {
     "gemma3n": Architecture(
         "Gemma3nForCausalLM",
         "gemma3n_text",
-        {**_GEMMA, **QK_NORM, **_LAYER_INPUTS, **gemma3n.TENSORS},
-        keys={**RMS_NORM, **_WINDOW, **gemma3n.KEYS},
+        {**_GEMMA, **QK_NORM, **_LAYER_INPUTS, **gemma.THREE_N_TENSORS},
+        keys={**RMS_NORM, **_WINDOW, **gemma.THREE_N_KEYS},
         fixed={"altup.active_idx": 0},
-        more_keys=gemma3n.MORE_KEYS,
-        more_settings=gemma3n.gemma3n_settings,
-        restored=gemma3n.split_streams,
+        more_keys=gemma.THREE_N_MORE_KEYS,
+        more_settings=gemma.gemma3n_settings,
+        restored=gemma.split_streams,
     ),
     "gemma4": Architecture(
         "Gemma4ForCausalLM",
@@ -244,8 +244,8 @@ ARCHITECTURES = {
             "final_logit_softcapping": Key("final_logit_softcapping", float),
         },
         settings={"hidden_size_per_layer_input": 0, "rope_local_base_freq": 10_000.0},
-        more_keys=gemma4.KEYS,
-        more_settings=gemma4.gemma4_settings,
+        more_keys=gemma.KEYS,
+        more_settings=gemma.gemma4_settings,
     ),
     "phi3": Architecture(
         "Phi3ForCausalLM",
@@ -389,6 +389,23 @@ ARCHITECTURES = {
             "expert_feed_forward_length": Key("intermediate_size", required=True),
         },
         fixed=SIGMOID,
+    ),
+    "laguna": Architecture(
+        "LagunaForCausalLM",
+        "laguna",
+        {**ATTENTION, **QK_NORM, **NORMS, **MLP, **SHARED_EXPERTS, "attn_gate": "self_attn.gate_proj"},
+        keys={
+            **RMS_NORM,
+            **_WINDOW,
+            "expert_count": Key("num_experts", required=True),
+            "expert_used_count": Key("num_experts_per_tok", required=True),
+            "expert_feed_forward_length": Key("moe_intermediate_size", required=True),
+            "expert_shared_feed_forward_length": Key("shared_expert_intermediate_size", required=True),
+            "expert_weights_scale": Key("moe_routed_scaling_factor", float, required=True),
+        },
+        fixed={**SIGMOID, "expert_weights_norm": True, "expert_shared_count": 1},
+        more_keys=laguna.KEYS,
+        more_settings=laguna.laguna_settings,
     ),
     "command-r": Architecture(
         "CohereForCausalLM",

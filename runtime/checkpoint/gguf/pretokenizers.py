@@ -131,6 +131,7 @@ PRE_TOKENIZERS = {
     "hunyuan": PreTokenizer((_words(r"\p{N}"),)),
     "hunyuan-dense": _DEEPSEEK3,
     "kimi-k2": PreTokenizer((_KIMI,), ignores_merges=True),
+    "laguna": PreTokenizer((r"[^\n]+|\n+", _words(r"\p{N}"))),
     "lfm2": _LLAMA3,
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,

@@ -73,6 +73,7 @@ _CHANGED: dict[str, dict[str, Any]] = {
     # Factors are multiplied into matrices, of which `test_hybrid` has a test.
     "falcon-h1": {**recurrent.NO_FACTORS, "mamba_norm_before_gate": False},
     "granite-hybrid-moe": {"mamba_proj_bias": False},
+    "laguna-elements": {"mlp_layer_types": ["dense", "dense", "sparse"]},
     "kimi-linear": {"linear_num_heads": 4, "q_lora_rank": 32},
     "nemotron-h": {"use_bias": False},
     "nemotron-h-latent": {"intermediate_size": 32},  # that of the experts
@@ -95,6 +96,7 @@ class _Conversion:
     permuted: bool = False
     added_to_norms: float = 0.0
     joined: bool = False  # queries, keys and values
+    name: str | None = None  # where the library does not know the architecture
 
 
 _CONVERSIONS = {
@@ -140,6 +142,7 @@ _CONVERSIONS = {
     "Lfm2MoeForCausalLM": _Conversion(MODEL_ARCH.LFM2MOE),
     "FalconH1ForCausalLM": _Conversion(MODEL_ARCH.FALCON_H1),
     "GraniteMoeHybridForCausalLM": _Conversion(MODEL_ARCH.GRANITE_HYBRID, permuted=True),
+    "LagunaForCausalLM": _Conversion(MODEL_ARCH.QWEN3MOE, name="laguna"),
     "KimiLinearForCausalLM": _Conversion(MODEL_ARCH.KIMI_LINEAR),
     "NemotronHForCausalLM": _Conversion(MODEL_ARCH.NEMOTRON_H, permuted=True),
 }
@@ -161,7 +164,7 @@ def write_gguf(
     conversion = _CONVERSIONS[config.architectures[0]]
     if conversion.arch is MODEL_ARCH.NEMOTRON_H and "moe" in config.layer_types:
         conversion = replace(conversion, arch=MODEL_ARCH.NEMOTRON_H_MOE)
-    writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[conversion.arch])
+    writer = GGUFWriter(path, conversion.name or gguf.MODEL_ARCH_NAMES[conversion.arch])
     writer.add_type("model")
     shards = _shards(folder, config.num_hidden_layers)
     if modules := sum(name.endswith(".eh_proj.weight") for name in shards):
@@ -219,6 +222,8 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     recurrent.add_keys(writer, config)
     if config.model_type == "gemma3n_text":
         _add_gemma3n(writer, config)
+    if config.model_type == "laguna":
+        _add_laguna(writer, config)
     if hasattr(config, "kv_lora_rank"):
         _add_latent(writer, config)
     elif getattr(config, "head_dim", None) is not None:
@@ -283,6 +288,17 @@ def _add_gemma4(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     widths = [config.intermediate_size * (1 if layer < own else 2) for layer in range(config.num_hidden_layers)]
     writer.add_feed_forward_length(widths if config.use_double_wide_mlp else config.intermediate_size)
     writer.add_head_count_kv([layer.num_key_value_heads for layer in layers])
+
+
+def _add_laguna(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    heads = config.num_attention_heads_per_layer or [config.num_attention_heads] * config.num_hidden_layers
+    local = config.rope_parameters.get("sliding_attention", {}).get("partial_rotary_factor", 1.0)
+    writer.add_head_count(heads)
+    writer.add_expert_weights_norm(True)
+    writer.add_expert_weights_scale(config.moe_routed_scaling_factor)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    writer.add_leading_dense_block_count(config.mlp_layer_types.index("sparse"))
+    writer.add_rope_dimension_count_swa(int(config.head_dim * local))
 
 
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -400,9 +416,10 @@ def _converted(
     config: Any,  # noqa: ANN401
     conversion: _Conversion,
 ) -> Iterator[tuple[str, Tensor]]:
-    names, modules = (
+    # Names of modules, and of Laguna's gate, are the same in all architectures.
+    names, *others = (
         gguf.get_tensor_name_map(arch, config.num_hidden_layers)
-        for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
+        for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE, MODEL_ARCH.AFMOE)
     )
     is_gemma = conversion.arch in (MODEL_ARCH.GEMMA3N, MODEL_ARCH.GEMMA4)  # whose own files have other names
     stored = shards if is_gemma else canonical_experts(shards, config.architectures[0])
@@ -424,7 +441,8 @@ def _converted(
             tensor = tensor + conversion.added_to_norms
         suffixes = (".weight", ".bias")
         name, end = _gemma_name(name) if is_gemma else (name, "")
-        renamed = names.get_name(name, try_suffixes=suffixes) or modules.get_name(name, try_suffixes=suffixes)
+        found = (each.get_name(name, try_suffixes=suffixes) for each in (names, *others))
+        renamed = next(filter(None, found), None)
         assert renamed is not None, name
         yield f"{renamed}.weight" if name.endswith("sinks") else renamed + end, tensor
     yield from _factors(config)

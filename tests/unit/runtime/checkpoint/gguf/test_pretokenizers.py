@@ -67,6 +67,10 @@ SEED_CODER = (
 EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 DEEPSEEK_CODER = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN)
 
+# As llama.cpp's `llama-vocab.cpp` has it.
+LAGUNA = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 # As tokenization_kimi.py of Kimi K2 has it.
 KIMI = (
     r"[\p{Han}]+|"
@@ -93,6 +97,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "hunyuan": (of_class(Qwen2Tokenizer)[0], None),
     "hunyuan-dense": (sequence(*DEEPSEEK_V3), None),
     "kimi-k2": (sequence(KIMI), None),
+    "laguna": (sequence(r"[^\n]+|[\n]+", LAGUNA), None),
     "lfm2": (CL100K, None),
     "llama-bpe": (CL100K, None),
     "llama-v3": (CL100K, None),
