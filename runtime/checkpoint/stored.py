@@ -31,7 +31,7 @@ class CodeFormat:
 
     Attributes:
         bits: of a code: 4 or 6.
-        group: neighbouring inputs that share a scale and a zero; of four bits one of `CODE_GROUPS`.
+        group: neighbouring inputs that share a scale and a zero; of four bits one of `CODE_GROUPS`, of six 16.
     """
 
     bits: int
@@ -40,6 +40,11 @@ class CodeFormat:
     def __str__(self) -> str:
         """Return its name: `int4 by 32`."""
         return f"int{self.bits} by {self.group}"
+
+    @property
+    def middle(self) -> int:
+        """The code that stands for the zero; of four bits it is 8, which PyTorch's kernels take for granted."""
+        return 1 << (self.bits - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +69,6 @@ class GroupCodes:
     def format(self) -> CodeFormat:
         """Bits and group."""
         return CodeFormat(self.bits, self.group)
-
-    @property
-    def middle(self) -> int:
-        """The code that stands for the zero; of four bits it is 8, which PyTorch's kernels take for granted."""
-        return 1 << (self.bits - 1)
 
     @classmethod
     def joined(cls, parts: Iterable[GroupCodes], outputs: int) -> GroupCodes:
@@ -95,8 +95,8 @@ class GroupCodes:
 
     def expand(self) -> torch.Tensor:
         """Return the weights that the codes stand for, float32 `[out, in]`."""
-        groups = self.codes.float().view(*self.scales.shape, self.group)
-        return groups.sub_(self.middle).mul_(self.scales[..., None]).add_(self.zeros[..., None]).view(self.codes.shape)
+        groups = self.codes.float().view(*self.scales.shape, self.group).sub_(self.format.middle)
+        return groups.mul_(self.scales[..., None]).add_(self.zeros[..., None]).view(self.codes.shape)
 
 
 class StoredTensor(Protocol):

@@ -15,6 +15,7 @@ Settings = dict[str, Any]
 
 _EXPERT = re.compile(r"(.+)\.experts\.(\d+)\.(\w+)\.weight")
 _PARTS = {"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}
+_GPT_OSS = re.compile(r"(.+\.experts)\.(gate_up|down)_proj(_bias|)")
 _FC = {"up_proj": "fc1", "down_proj": "fc2"}
 _PLUS_ONE = ("input_layernorm.weight", "post_attention_layernorm.weight", "model.norm.weight", "_norm.weight")
 
@@ -56,6 +57,12 @@ def _stacked(tensors: Tensors, kind: str) -> Tensors:
             part = _PARTS.get(part, part)
             part = _FC[part] if kind == "nemotron_h" else part
             stacks.setdefault(f"{layer}.switch_mlp.{part}.weight", []).append(tensor)
+            continue
+        if kind == "gpt_oss" and (stack_of := _GPT_OSS.fullmatch(name)):
+            module, part, bias = stack_of.groups()
+            rows, parts = tensor if bias else tensor.mT, ("gate", "up") if part == "gate_up" else ("down",)
+            end = "bias" if bias else "weight"
+            found |= {f"{module}.{own}_proj.{end}": rows[:, at :: len(parts)] for at, own in enumerate(parts)}
             continue
         before, fused, _ = name.rpartition(".experts.gate_up_proj")
         if not fused and "shared_mlp" not in name:

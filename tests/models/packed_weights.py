@@ -36,6 +36,20 @@ def mlx_parts(codes: Codes, scales: torch.Tensor, biases: torch.Tensor, bits: in
     return {"weight": words.to(torch.uint32), "scales": scales, "biases": biases}
 
 
+def mlx_float_parts(numbers: Codes, scales: Codes, bits: int) -> dict[str, torch.Tensor]:
+    """The other modes of `mlx.core.quantize`: the bits of numbers in words, and a byte for each group."""
+    words = torch.tensor([as_words(row, bits) for row in numbers], dtype=torch.int64)
+    return {"weight": words.to(torch.uint32), "scales": torch.tensor(scales, dtype=torch.uint8)}
+
+
+def small_float(code: int, exponent_bits: int, mantissa_bits: int) -> float:
+    """What bits stand for: a sign, an exponent and a mantissa, as in IEEE 754 but without infinities."""
+    exponent, mantissa = divmod(code % (1 << exponent_bits + mantissa_bits), 1 << mantissa_bits)
+    share, bias = mantissa / (1 << mantissa_bits), (1 << exponent_bits - 1) - 1
+    size = (1 + share) * 2.0 ** (exponent - bias) if exponent else share * 2.0 ** (1 - bias)
+    return -size if code >> exponent_bits + mantissa_bits else size
+
+
 def gptq_parts(codes: Codes, scales: torch.Tensor, zeros: Codes, bits: int) -> dict[str, torch.Tensor]:
     """AutoGPTQ: `codes` `[out, in]` are packed along the inputs, and `zeros` `[out, groups]` along the outputs.
 

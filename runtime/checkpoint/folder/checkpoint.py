@@ -59,9 +59,8 @@ class FolderCheckpoint:
 
     def tensors(self) -> Mapping[str, StoredTensor]:
         """Return what the weight files' headers describe: packed matrices put together, fused ones taken apart."""
-        found: Mapping[str, StoredTensor] = read_shards(self.path)
-        quantized = read_quantized(self._settings)
-        tensors = found if quantized is None else quantized.assemble(found)
+        found, quantized = read_shards(self.path), read_quantized(self._settings)
+        tensors: Mapping[str, StoredTensor] = found if quantized is None else quantized.assemble(found)
         refuse_parts(tensors)
         tensors = as_published(tensors, self.config, self._settings)
         for rule in FAMILIES[self.config.architecture].layout:

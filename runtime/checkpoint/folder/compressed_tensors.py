@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runtime.checkpoint.folder.gptq import check_order
-from runtime.checkpoint.folder.packed import BYTES, FLOATS, WORDS, Groups, Part, unpack, words_of
+from runtime.checkpoint.folder.packed import FLOATS, SIGNED_BYTES, WORDS, Groups, Part, WholeNumbers, unpack, words_of
 from runtime.checkpoint.json_fields import integer, invalid
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _INT8 = "I8"
 
 
 @dataclass(frozen=True, slots=True)
-class CompressedLayout:
+class CompressedLayout(WholeNumbers):
     """`weight_packed` has the codes, `weight_scale` is `[out, groups]`, and `weight_zero_point` may be there.
 
     Zero points in bytes are not packed and have a sign: so older files have them.
@@ -58,7 +58,7 @@ class CompressedLayout:
         if not self.symmetric:
             packed = _zero_point_form(parts) != _INT8
             size = (words_of(rows, self.bits), groups) if packed else (rows, groups)
-            expected["weight_zero_point"] = Part(size, WORDS if packed else BYTES)
+            expected["weight_zero_point"] = Part(size, WORDS if packed else SIGNED_BYTES)
         if "weight_g_idx" in parts:
             expected["weight_g_idx"] = Part((inputs,), WORDS)
         return expected
@@ -67,14 +67,14 @@ class CompressedLayout:
         """Read rows; raises CheckpointError where inputs are in another order."""
         if "weight_g_idx" in parts:
             check_order(parts["weight_g_idx"], self.group)
-        scales = parts["weight_scale"].expand(rows).float()
-        return Groups(unpack(parts["weight_packed"].expand(rows), self.bits), scales, self._points(parts, rows, scales))
+        codes, scales = unpack(parts["weight_packed"].expand(rows), self.bits), parts["weight_scale"].expand(rows)
+        return Groups(codes, scales.float(), self._points(parts, rows))
 
-    def _points(self, parts: Parts, rows: Rows, scales: torch.Tensor) -> torch.Tensor:
-        """Return the zero points, of the shape of `scales`."""
+    def _points(self, parts: Parts, rows: Rows) -> torch.Tensor | int:
+        """Return the zero points, or the one for all."""
         middle = 1 << self.bits - 1
         if self.symmetric:
-            return scales.new_full(scales.shape, middle)
+            return middle
         stored = parts["weight_zero_point"]
         if stored.form == _INT8:
             return stored.expand(rows).float() + middle

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.folder.packed import FLOATS, WORDS, Groups, Part, unpack, words_of
+from runtime.checkpoint.folder.packed import FLOATS, WORDS, Groups, Part, WholeNumbers, unpack, words_of
 from runtime.checkpoint.json_fields import integer, invalid
 from runtime.errors import CheckpointError
 
@@ -33,7 +33,7 @@ _AWQ_ORDER = [0, 4, 1, 5, 2, 6, 3, 7]
 
 
 @dataclass(frozen=True, slots=True)
-class GptqLayout:
+class GptqLayout(WholeNumbers):
     """`qweight` is `[in * bits / 32, out]`, `scales` are `[groups, out]`, `qzeros` are `[groups, out * bits / 32]`."""
 
     bits: int
@@ -61,11 +61,11 @@ class GptqLayout:
             check_order(parts["g_idx"], self.group)
         codes = unpack(parts["qweight"].expand().T, self.bits)
         points = unpack(parts["qzeros"].expand(), self.bits).T + self.added
-        return _selected(Groups(codes, parts["scales"].expand().T, points), rows)
+        return _selected(codes, parts["scales"].expand().T, points, rows)
 
 
 @dataclass(frozen=True, slots=True)
-class AwqLayout:
+class AwqLayout(WholeNumbers):
     """`qweight` is `[in, out / 8]`, `scales` are `[groups, out]`, `qzeros` are `[groups, out / 8]`."""
 
     group: int | None
@@ -88,7 +88,7 @@ class AwqLayout:
     def read(self, parts: Parts, rows: Rows) -> Groups:
         """Read the whole and take rows of it."""
         codes, points = (self._unpacked(parts[name].expand()) for name in ("qweight", "qzeros"))
-        return _selected(Groups(codes, parts["scales"].expand().T, points), rows)
+        return _selected(codes, parts["scales"].expand().T, points, rows)
 
     def _unpacked(self, words: torch.Tensor) -> torch.Tensor:
         """Return codes `[out, …]` of words `[…, out / 8]`."""
@@ -168,7 +168,6 @@ def _by_group(shape: tuple[int, ...], bits: int, group: int | None) -> dict[str,
     return {"scales": Part((groups, outputs), FLOATS), "qzeros": Part((groups, words_of(outputs, bits)), WORDS)}
 
 
-def _selected(whole: Groups, rows: Rows) -> Groups:
+def _selected(codes: torch.Tensor, scales: torch.Tensor, points: torch.Tensor, rows: Rows) -> Groups:
     """Take rows, and make the numbers contiguous and float32."""
-    assert whole.points is not None
-    return Groups(whole.codes[rows].contiguous(), whole.scales[rows].float().contiguous(), whole.points[rows].float())
+    return Groups(codes[rows].contiguous(), scales[rows].float().contiguous(), points[rows].float())

@@ -1,33 +1,34 @@
-"""MLX's affine layout: what `mlx.core.quantize` makes of a matrix.
+"""MLX's layouts: what `mlx.core.quantize` makes of a matrix in each of its modes.
 
-The codes of a row lie one behind the other in 32-bit words, the lowest bits first; a weight is `scale * code + bias`
-(https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.quantize.html).  Linear layers, embeddings and
-stacks of experts are stored alike.
+The affine one: the codes of a row lie one behind the other in 32-bit words, the lowest bits first; a weight is
+`scale * code + bias` (https://ml-explore.github.io/mlx/build/html/python/_autosummary/mlx.core.quantize.html).  The
+others are in `microscaling`.  Linear layers, embeddings and stacks of experts are stored alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runtime.checkpoint.folder.packed import FLOATS, WORDS, Groups, Part, unpack, words_of
+from runtime.checkpoint.folder.microscaling import MXFP4, MXFP8, NVFP4
+from runtime.checkpoint.folder.packed import FLOATS, WORDS, Groups, Part, WholeNumbers, unpack, words_of
 from runtime.checkpoint.json_fields import integer, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from runtime.checkpoint.folder.microscaling import FloatLayout
     from runtime.checkpoint.folder.packed import Layout, Parts
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import Rows
 
-MODES = ("affine",)
 BITS = (2, 3, 4, 5, 6, 8)
 GROUPS = (32, 64, 128)
 
 
 @dataclass(frozen=True, slots=True)
-class MlxLayout:
+class MlxLayout(WholeNumbers):
     """`weight` has the codes, `scales` and `biases` have a number for each group."""
 
     bits: int
@@ -60,30 +61,45 @@ class MlxLayout:
         )
 
 
+# By mode, with the bits and the group that it has where nothing is said.
+_MODES: Mapping[str, MlxLayout | FloatLayout] = {
+    "affine": MlxLayout(4, 64),
+    "mxfp4": MXFP4,
+    "mxfp8": MXFP8,
+    "nvfp4": NVFP4,
+}
+
+
 def mlx_layouts(quantization: Settings) -> Callable[[str], Layout]:
     """Return each module's layout, by its name, as `config["quantization"]` says.
 
-    Besides the layout of all modules that are quantised, it may name some that have another.
+    Besides the layout of all modules that are quantised, it may name some that have another.  What such an entry does
+    not say is not that of all: without a mode it is affine, as mlx-lm has routers in a model of another mode.
 
     Raises:
         CheckpointError: a mode, a number of bits or a group is not one that cede computes.
     """
     usual = _layout("quantization", quantization)
     special = {
-        name: _layout(f"quantization.{name}", {**quantization, **entry})
+        name: _layout(f"quantization.{name}", entry)
         for name, entry in quantization.items()
         if isinstance(entry, Mapping)
     }
     return lambda module: special.get(module, usual)
 
 
-def _layout(key: str, settings: Settings) -> MlxLayout:
+def _layout(key: str, settings: Settings) -> MlxLayout | FloatLayout:
     mode = settings.get("mode", "affine")
-    if mode not in MODES:
-        raise invalid(f"{key}.mode", mode, f"is not supported; this is: {', '.join(MODES)}")
-    bits, group = integer(settings, "bits"), integer(settings, "group_size")
-    if bits not in BITS:
-        raise invalid(f"{key}.bits", bits, f"is not supported; these are: {', '.join(map(str, BITS))}")
-    if group not in GROUPS:
-        raise invalid(f"{key}.group_size", group, f"is not supported; these are: {', '.join(map(str, GROUPS))}")
-    return MlxLayout(bits, group)
+    layout = _MODES.get(str(mode))
+    if layout is None:
+        raise invalid(f"{key}.mode", mode, f"is not supported; these are: {', '.join(_MODES)}")
+    is_affine = isinstance(layout, MlxLayout)
+    given = {"bits": layout.bits, "group_size": layout.group, **settings}
+    bits, group = integer(given, "bits"), integer(given, "group_size")
+    for name, value, known in (
+        ("bits", bits, BITS if is_affine else (layout.bits,)),
+        ("group_size", group, GROUPS if is_affine else (layout.group,)),
+    ):
+        if value not in known:
+            raise invalid(f"{key}.{name}", value, f"is not supported; these are: {', '.join(map(str, known))}")
+    return replace(layout, bits=bits, group=group)

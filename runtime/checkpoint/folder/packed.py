@@ -1,4 +1,4 @@
-"""Matrices whose weights are packed codes, with a scale and a zero for each group of inputs.
+"""Matrices whose weights are packed codes, with a scale, and mostly a zero, for each group of inputs.
 
 Several tensors of a file make up one matrix.  A `Layout` says which, what shapes they have and where each code lies;
 there is one for each tool that writes such files.
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 # What numbers of a part may be, by safetensors' names.
 WORDS = frozenset({"I32", "U32"})
 FLOATS = frozenset({"F32", "F16", "BF16"})
-BYTES = frozenset({"I8"})
+SIGNED_BYTES, BYTES = frozenset({"I8"}), frozenset({"U8"})
+
+_KEPT_GROUPS = {4: CODE_GROUPS, 6: (16,)}  # by the bits of a code
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +35,35 @@ class Groups:
     """Rows of a matrix: a weight is `(code - point) * scale + bias`, and all but the code is its group's.
 
     Attributes:
-        codes: uint8 `[rows, in]`.
+        codes: `[rows, in]`: uint8, or the numbers themselves in a type of 8 bits.
         scales: float32 `[rows, groups]`.
-        points: whole numbers in float32, likewise; None for zeros.
+        points: whole numbers in float32, likewise, or one for all.
         biases: float32, likewise; None for zeros.
     """
 
     codes: torch.Tensor
     scales: torch.Tensor
-    points: torch.Tensor | None = None
+    points: torch.Tensor | int = 0
     biases: torch.Tensor | None = None
 
     def expand(self) -> torch.Tensor:
         """Return the weights, float32 `[rows, in]`."""
         rows, groups = self.scales.shape
         weights = self.codes.float().view(rows, groups, -1)
-        if self.points is not None:
-            weights.sub_(self.points[..., None])
+        weights.sub_(self.points if isinstance(self.points, int) else self.points[..., None])
         weights.mul_(self.scales[..., None])
         if self.biases is not None:
             weights.add_(self.biases[..., None])
         return weights.view(rows, -1)
 
-    def in_four_bits(self, group: int) -> GroupCodes:
-        """Return the same weights by groups of `group`, of which each group here has a whole number."""
-        zeros = 8 * self.scales if self.points is None else (8 - self.points) * self.scales
+    def kept(self, form: CodeFormat) -> GroupCodes:
+        """Return the same weights by groups of the format's size, of which each group here has a whole number."""
+        zeros = (form.middle - self.points) * self.scales
         if self.biases is not None:
             zeros = zeros + self.biases
-        times = self.codes.shape[1] // self.scales.shape[1] // group
-        return GroupCodes(self.codes, self.scales.repeat_interleave(times, 1), zeros.repeat_interleave(times, 1), group)
+        times = self.codes.shape[1] // self.scales.shape[1] // form.group
+        scales, zeros = (each.repeat_interleave(times, 1) for each in (self.scales, zeros))
+        return GroupCodes(self.codes, scales, zeros, form.group, form.bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,10 @@ class Layout(Protocol):
         """Bits of a code, 2 to 8."""
 
     @property
+    def kept_bits(self) -> int | None:
+        """Bits of the codes that are kept of it: 4 or 6; None for none."""
+
+    @property
     def group(self) -> int | None:
         """Neighbouring inputs that share a scale; None where an output has one for all."""
 
@@ -95,6 +101,22 @@ class Layout(Protocol):
 
     def read(self, parts: Parts, rows: Rows) -> Groups:
         """Read rows of the matrix."""
+
+
+class WholeNumbers:
+    """A layout whose codes are whole numbers.
+
+    Attributes:
+        bits: of a code.
+    """
+
+    __slots__ = ()
+    bits: int
+
+    @property
+    def kept_bits(self) -> int | None:
+        """Four for up to four: codes of two and three bits have the same meaning in four."""
+        return 4 if self.bits <= 4 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +176,11 @@ class PackedMatrix:
 
     @property
     def code_format(self) -> CodeFormat | None:
-        """Four bits by the largest group of a kernel that divides this one's; None above four bits."""
-        if self.layout.bits > 4:
+        """Format of what is kept, by the largest group of a kernel that divides this one's; None for nothing."""
+        bits, group = self.layout.kept_bits, self.layout.group or self.shape[-1]
+        if bits is None:
             return None
-        group = self.layout.group or self.shape[-1]
-        return next((CodeFormat(4, size) for size in reversed(CODE_GROUPS) if group % size == 0), None)
+        return next((CodeFormat(bits, size) for size in reversed(_KEPT_GROUPS[bits]) if group % size == 0), None)
 
     def expand(self, rows: Rows = ALL) -> torch.Tensor:
         """Read rows as float32."""
@@ -166,9 +188,9 @@ class PackedMatrix:
         return weights.view(self.shape) if rows == ALL else weights
 
     def codes(self, rows: Rows = ALL) -> GroupCodes:
-        """Read rows in four bits; codes of two and three bits have the same meaning in four."""
-        assert self.code_format is not None, f"{self.form} has no codes of four bits"
-        return self.layout.read(self.parts, rows).in_four_bits(self.code_format.group)
+        """Read rows in codes that are kept."""
+        assert self.code_format is not None, f"{self.form} has no codes that are kept"
+        return self.layout.read(self.parts, rows).kept(self.code_format)
 
 
 def unpack(words: torch.Tensor, bits: int) -> torch.Tensor:

@@ -10,7 +10,7 @@ from runtime.checkpoint.folder.compressed_tensors import compressed_layouts
 from runtime.checkpoint.folder.fp8 import Fp8, Fp8Tensor
 from runtime.checkpoint.folder.gptq import awq_layouts, gptq_layouts
 from runtime.checkpoint.folder.mlx import mlx_layouts
-from runtime.checkpoint.folder.mxfp4 import Mxfp4, Mxfp4Tensor
+from runtime.checkpoint.folder.mxfp4 import Mxfp4
 from runtime.checkpoint.folder.packed import PackedMatrix
 from runtime.checkpoint.folder.plain import FLOAT_BYTES
 from runtime.checkpoint.json_fields import invalid
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runtime.checkpoint.folder.packed import Layout
+    from runtime.checkpoint.folder.plain import PlainTensor
     from runtime.checkpoint.json_fields import Settings
     from runtime.checkpoint.stored import StoredTensor
 
@@ -63,7 +64,7 @@ class Quantized:
     method: _Method
     layout_of: Callable[[str], Layout]
 
-    def assemble(self, found: Mapping[str, StoredTensor]) -> dict[str, StoredTensor]:
+    def assemble(self, found: Mapping[str, PlainTensor]) -> dict[str, StoredTensor]:
         """Put the parts of each quantised module together as its `weight`; all else stays as it is.
 
         Raises:
@@ -71,7 +72,7 @@ class Quantized:
         """
         ending = f".{self.method.mark}"
         modules = [name.removesuffix(ending) for name in found if name.endswith(ending)]
-        whole = dict(found)
+        whole: dict[str, StoredTensor] = dict(found)
         for module in modules:
             taken = {name: whole.pop(f"{module}.{name}", None) for name in self.method.parts + self.method.ignored}
             parts = {name: part for name, part in taken.items() if part is not None and name in self.method.parts}
@@ -108,7 +109,7 @@ def read_quantized(settings: Settings) -> Quantized | Fp8 | Mxfp4 | None:
 def refuse_parts(tensors: Mapping[str, StoredTensor]) -> None:
     """Raise CheckpointError where whole numbers are left that belong to no packed matrix."""
     for name, tensor in tensors.items():
-        if not isinstance(tensor, PackedMatrix | Mxfp4Tensor | Fp8Tensor) and tensor.form not in FLOAT_BYTES:
+        if not isinstance(tensor, PackedMatrix | Fp8Tensor) and tensor.form not in FLOAT_BYTES:
             raise CheckpointError(f"{tensor.file}: {name} has numbers of the type {tensor.form}, which are not read")
 
 

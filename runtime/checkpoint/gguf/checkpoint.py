@@ -67,7 +67,8 @@ def canonical_tensors(file: GgufFile, architecture: Architecture, settings: Sett
 def _canonical(file: GgufFile, architecture: Architecture, name: str) -> str:
     if found := _LAYER.fullmatch(name):
         prefix, own, part = f"model.layers.{found['layer']}.", found["name"], found["part"]
-        if part and (whole := architecture.tensors.get(own + part)) is not None:
+        whole = architecture.tensors.get(own + part, "")
+        if whole and (part or whole.endswith((".weight", *PARAMETERS))):
             return prefix + whole
         renamed = architecture.tensors.get(own, "")
         if renamed.endswith(PARAMETERS):

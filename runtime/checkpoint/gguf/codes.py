@@ -2,7 +2,8 @@
 
 A block of Q4_0 or Q4_1 is one group of 32; a block of Q4_K is eight, whose scales and minima are whole numbers of 6
 bits times two numbers of the block.  A block of Q6_K is sixteen groups of 16, whose scales are whole numbers of 8 bits
-times a number of the block.  The layouts are those of `block_q4_0`, `block_q4_1`, `block_q4_K` and `block_q6_K` in ggml
+times a number of the block.  A block of MXFP4 is 32 numbers, which six bits hold as they are, with one scale.  The
+layouts are those of `block_q4_0`, `block_q4_1`, `block_q4_K`, `block_q6_K` and `block_mxfp4` in ggml
 (https://github.com/ggml-org/ggml, src/ggml-common.h), and of `gguf.quants`.
 """
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
+from runtime.checkpoint.folder.microscaling import half_powers, six_bits
 from runtime.checkpoint.stored import GroupCodes
 
 if TYPE_CHECKING:
@@ -30,8 +32,8 @@ GROUP = 32  # weights that share a scale and a zero, in all three types of 4 bit
 def group_codes(kind: GGMLQuantizationType, own: CodeFormat, blocks: NDArray[np.uint8]) -> GroupCodes:
     """Take rows of blocks apart into codes, scales and zeros.
 
-    What they stand for is what `gguf.quants.dequantize` makes of the blocks: equal for Q4_0 and Q6_K, and for the
-    others up to the rounding of `zero`, a sum of two float32.
+    What they stand for is what `gguf.quants.dequantize` makes of the blocks: equal for Q4_0, Q6_K and MXFP4, and for
+    the others up to the rounding of `zero`, a sum of two float32.
 
     Args:
         kind: a key of `CODED_TYPES`.
@@ -78,12 +80,19 @@ def _q6_k(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return low.reshape(-1, 256) | high.reshape(-1, 256) << 4, scales, torch.zeros_like(scales)
 
 
+def _mxfp4(blocks: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Take an exponent, and 32 numbers, of whose two groups of 16 it is the scale."""
+    scales = half_powers(blocks[:, :1]).repeat(1, 2)
+    return six_bits(_nibbles(blocks[:, 1:])), scales, torch.zeros_like(scales)
+
+
 # What takes blocks apart, `[blocks, bytes]` to codes, scales and zeros, `[blocks, …]` each.
 CODED_TYPES: Mapping[GGMLQuantizationType, Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]] = {
     GGMLQuantizationType.Q4_0: _q4_0,
     GGMLQuantizationType.Q4_1: _q4_1,
     GGMLQuantizationType.Q4_K: _q4_k,
     GGMLQuantizationType.Q6_K: _q6_k,
+    GGMLQuantizationType.MXFP4: _mxfp4,
 }
 
 

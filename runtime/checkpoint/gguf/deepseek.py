@@ -25,7 +25,8 @@ ARCHITECTURE = "deepseek2"
 _GATING, _MULTIPLIER = "expert_gating_func", "rope.scaling.yarn_log_multiplier"
 _KEY_LENGTH, _VALUE_LENGTH = "attention.key_length", "attention.value_length"
 _CORRECTION = ".exp_probs_b.bias"
-KEYS = frozenset({_GATING, _MULTIPLIER, f"{_KEY_LENGTH}_mla", f"{_VALUE_LENGTH}_mla"})
+SIZE_KEYS = frozenset({f"{_KEY_LENGTH}_mla", f"{_VALUE_LENGTH}_mla"})
+KEYS = SIZE_KEYS | {_GATING, _MULTIPLIER}
 
 _KEY_UP, _VALUE_UP, _BOTH_UP = (f".self_attn.{name}.weight" for name in ("k_b_proj", "v_b_proj", "kv_b_proj"))
 
@@ -40,17 +41,7 @@ def deepseek_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
     Raises:
         CheckpointError: a key is missing, of another type, or asks for what cede does not compute.
     """
-    metadata, prefix = file.metadata, f"{ARCHITECTURE}."
-    rope_dim = metadata.require(f"{prefix}rope.dimension_count", int)
-    # New files describe the attention over latents, and the heads' own sizes beside it.
-    own = "_mla" if f"{prefix}{_KEY_LENGTH}_mla" in metadata else ""
-    found: dict[str, Any] = {
-        "head_dim": None,
-        "num_key_value_heads": None,  # new files have 1, the latent's
-        "qk_rope_head_dim": rope_dim,
-        "qk_nope_head_dim": metadata.require(f"{prefix}{_KEY_LENGTH}{own}", int) - rope_dim,
-        "v_head_dim": metadata.require(f"{prefix}{_VALUE_LENGTH}{own}", int),
-    }
+    metadata, prefix, found = file.metadata, f"{ARCHITECTURE}.", latent_sizes(file)
     # Files of V2 and of GLM-4.7-Flash lack the key; of these two the latter's router alone has a correction.
     corrected = any(name.endswith(_CORRECTION) for name in file.tensors)
     absent = ExpertGatingFuncType.SIGMOID if corrected else ExpertGatingFuncType.SOFTMAX
@@ -61,7 +52,26 @@ def deepseek_settings(file: GgufFile, settings: Settings) -> dict[str, Any]:
         found["topk_method"] = "group_limited_greedy" if settings.get("n_group", 1) > 1 else "greedy"
     else:
         raise metadata.invalid(f"{prefix}{_GATING}", f"is {gating}, which is not supported")
-    return found | _rope(file, rope_dim)
+    return found | _rope(file, found["qk_rope_head_dim"])
+
+
+def latent_sizes(file: GgufFile) -> dict[str, Any]:
+    """Return the sizes of heads that attend over a latent.
+
+    Raises:
+        CheckpointError: a key is missing or of another type.
+    """
+    metadata, prefix = file.metadata, f"{file.architecture}."
+    rope_dim = metadata.require(f"{prefix}rope.dimension_count", int)
+    # New files describe the attention over latents, and the heads' own sizes beside it.
+    own = "_mla" if f"{prefix}{_KEY_LENGTH}_mla" in metadata else ""
+    return {
+        "head_dim": None,
+        "num_key_value_heads": None,  # new files have 1, the latent's
+        "qk_rope_head_dim": rope_dim,
+        "qk_nope_head_dim": metadata.require(f"{prefix}{_KEY_LENGTH}{own}", int) - rope_dim,
+        "v_head_dim": metadata.require(f"{prefix}{_VALUE_LENGTH}{own}", int),
+    }
 
 
 def _rope(file: GgufFile, rope_dim: int) -> dict[str, Any]:

@@ -30,12 +30,20 @@ def _words(digits: str, *, after_marks: str = r"[\r\n]*", accents: str = "") -> 
     return rf"{_CONTRACTIONS}|[^\r\n\p{{L}}\p{{N}}]?{letters}|{digits}| ?{marks}{after_marks}|{_SPACES}"
 
 
-def _cased_words(digits: str, *, after: str = "") -> str:
-    """Return the pattern of o200k and its kin, which cut `camelCase`; `after` is what may follow a word."""
-    start = r"[^\r\n\p{L}\p{N}]?"
-    upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+def _cased_words(digits: str, *, after: str = "", after_marks: str = r"[\r\n/]*", apart: str = "") -> str:
+    """Return the pattern of o200k and its kin, which cut `camelCase`.
+
+    Args:
+        digits: how a number is cut.
+        after: what may follow a word.
+        after_marks: what is one word with the marks before it.
+        apart: letters that make words of their own, if any do.
+    """
+    start, other = r"[^\r\n\p{L}\p{N}]?", f"&&[^{apart}]" if apart else ""
+    upper, lower = (rf"[{case}\p{{Lm}}\p{{Lo}}\p{{M}}{other}]" for case in (r"\p{Lu}\p{Lt}", r"\p{Ll}"))
     words = f"{start}{upper}*{lower}+{after}|{start}{upper}+{lower}*{after}"
-    return rf"{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{_SPACES}"
+    own = f"[{apart}]+|" if apart else ""
+    return rf"{own}{words}|{digits}| ?[^\s\p{{L}}\p{{N}}]+{after_marks}|{_SPACES}"
 
 
 def _characters(ranges: str) -> str:
@@ -102,6 +110,7 @@ _SINGLE_DIGITS = PreTokenizer(single_digits=True, gpt2_words=True)
 _LLAMA3 = PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True, adds_bos=True)
 _CL100K = PreTokenizer((_words(r"\p{N}{1,3}"),))
 _O200K = PreTokenizer((_cased_words(r"\p{N}{1,3}", after=f"{_CONTRACTIONS}?"),))
+_KIMI = _cased_words(r"\p{N}{1,3}", after=f"{_CONTRACTIONS}?", after_marks=r"[\r\n]*", apart=r"\p{Han}")
 _QWEN = PreTokenizer((_words(r"\p{N}"),), composes=True)
 _DEEPSEEK3 = PreTokenizer((r"\p{N}{1,3}", _CHINESE_JAPANESE, _LETTERS_AND_MARKS))
 
@@ -115,11 +124,14 @@ PRE_TOKENIZERS = {
     ),
     "deepseek-r1-qwen": _QWEN,
     "deepseek-v3": _DEEPSEEK3,
+    "falcon-h1": _LLAMA3,  # so its publisher has it in llama.cpp, for four tokenizers
     "glm4": PreTokenizer((_words(r"\p{N}{1,3}"),), ignores_merges=True),
     "gpt-2": PreTokenizer(gpt2_words=True),
     "gpt-4o": _O200K,  # gpt-oss and Phi-4-mini
     "hunyuan": PreTokenizer((_words(r"\p{N}"),)),
     "hunyuan-dense": _DEEPSEEK3,
+    "kimi-k2": PreTokenizer((_KIMI,), ignores_merges=True),
+    "laguna": PreTokenizer((r"[^\n]+|\n+", _words(r"\p{N}"))),
     "lfm2": _LLAMA3,
     "llama-bpe": _LLAMA3,
     "llama-v3": _LLAMA3,
@@ -127,6 +139,7 @@ PRE_TOKENIZERS = {
     "minimax-m2": _O200K,
     "olmo": PreTokenizer(gpt2_words=True, composes=True),
     "phi-2": PreTokenizer(gpt2_words=True),
+    "pixtral": _LLAMA3,  # Nemotron, too
     "qwen2": _QWEN,  # Qwen 3 and MiMo, too
     "qwen35": PreTokenizer((_words(r"\p{N}", accents=r"\p{M}"),), composes=True),
     "refact": _SINGLE_DIGITS,  # Granite 3

@@ -176,7 +176,7 @@ def _of_tensors(file: GgufFile, architecture: Architecture) -> dict[str, Any]:
         "tie_word_embeddings": _HEAD not in file.tensors,
     }
     told = {"attn_q_norm.weight": architecture.qk_norm, "attn_q.bias": architecture.attention_bias}
-    for tensor, setting in {**told, "ffn_up.bias": architecture.mlp_bias}.items():
+    for tensor, setting in {**told, "ffn_up.bias": architecture.mlp_bias, **architecture.told}.items():
         if setting is not None:
             settings[setting] = any(name.endswith(f".{tensor}") for name in file.tensors)
     largest = max(file.tensors.values(), key=lambda entry: entry.num_bytes)

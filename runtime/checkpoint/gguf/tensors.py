@@ -36,6 +36,7 @@ CODE_FORMATS = {
     GGMLQuantizationType.Q4_1: CodeFormat(4, 32),
     GGMLQuantizationType.Q4_K: CodeFormat(4, 32),
     GGMLQuantizationType.Q6_K: CodeFormat(6, 16),
+    GGMLQuantizationType.MXFP4: CodeFormat(6, 16),
 }
 
 # The quantised types that are read.  NVFP4 is none of them: a second tensor has its scale.

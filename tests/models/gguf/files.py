@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.folder.shards import read_shards
 from tests.models.checkpoints import FAMILIES, LATENT_YARN_ROPE
 from tests.models.families.writing import write_checkpoint
+from tests.models.gguf import recurrent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -54,6 +55,7 @@ _UNCHANGED = (
         "lfm2",
         "qwen3.5",
         "qwen3.5-moe",
+        "granite-hybrid",
     ),
     *("gemma3n", "gemma3n-widths", "gemma4", "gemma4-shared-values", "gemma4-experts", "gemma4-layer-inputs"),
 )
@@ -68,6 +70,13 @@ _CHANGED: dict[str, dict[str, Any]] = {
     "lfm2-moe": {"routed_scaling_factor": 1.0},
     "qwen3-next": {"mlp_only_layers": []},
     "seed-oss": {"attention_out_bias": False},
+    # Factors are multiplied into matrices, of which `test_hybrid` has a test.
+    "falcon-h1": {**recurrent.NO_FACTORS, "mamba_norm_before_gate": False},
+    "granite-hybrid-moe": {"mamba_proj_bias": False},
+    "laguna-elements": {"mlp_layer_types": ["dense", "dense", "sparse"]},
+    "kimi-linear": {"linear_num_heads": 4, "q_lora_rank": 32},
+    "nemotron-h": {"use_bias": False},
+    "nemotron-h-latent": {"intermediate_size": 32},  # that of the experts
 }
 
 GGUF_FAMILIES: dict[str, Callable[..., None]] = {
@@ -87,6 +96,7 @@ class _Conversion:
     permuted: bool = False
     added_to_norms: float = 0.0
     joined: bool = False  # queries, keys and values
+    name: str | None = None  # where the library does not know the architecture
 
 
 _CONVERSIONS = {
@@ -130,6 +140,11 @@ _CONVERSIONS = {
     "Qwen3_5MoeForCausalLM": _Conversion(MODEL_ARCH.QWEN35MOE, added_to_norms=1.0),
     "Lfm2ForCausalLM": _Conversion(MODEL_ARCH.LFM2),
     "Lfm2MoeForCausalLM": _Conversion(MODEL_ARCH.LFM2MOE),
+    "FalconH1ForCausalLM": _Conversion(MODEL_ARCH.FALCON_H1),
+    "GraniteMoeHybridForCausalLM": _Conversion(MODEL_ARCH.GRANITE_HYBRID, permuted=True),
+    "LagunaForCausalLM": _Conversion(MODEL_ARCH.QWEN3MOE, name="laguna"),
+    "KimiLinearForCausalLM": _Conversion(MODEL_ARCH.KIMI_LINEAR),
+    "NemotronHForCausalLM": _Conversion(MODEL_ARCH.NEMOTRON_H, permuted=True),
 }
 
 
@@ -147,7 +162,9 @@ def write_gguf(
     config = AutoConfig.from_pretrained(folder)
     config.allow_global_per_layer_attribute_access = True  # of Gemma 4, whose layers have heads of two sizes
     conversion = _CONVERSIONS[config.architectures[0]]
-    writer = GGUFWriter(path, gguf.MODEL_ARCH_NAMES[conversion.arch])
+    if conversion.arch is MODEL_ARCH.NEMOTRON_H and "moe" in config.layer_types:
+        conversion = replace(conversion, arch=MODEL_ARCH.NEMOTRON_H_MOE)
+    writer = GGUFWriter(path, conversion.name or gguf.MODEL_ARCH_NAMES[conversion.arch])
     writer.add_type("model")
     shards = _shards(folder, config.num_hidden_layers)
     if modules := sum(name.endswith(".eh_proj.weight") for name in shards):
@@ -159,7 +176,7 @@ def write_gguf(
     if vocabulary:
         _add_vocabulary(writer, folder, config)
     for name, tensor in _converted(shards, config, conversion):
-        plain = tensor.dim() == 1 or name.endswith(("conv1d.weight", "shortconv.conv.weight"))
+        plain = tensor.dim() == 1 or name.endswith(recurrent.PLAIN)
         kind = GGMLQuantizationType.F32 if plain else matrices
         writer.add_tensor(name, gguf.quantize(tensor.numpy(), kind), raw_dtype=kind)
     writer.write_header_to_file()
@@ -176,6 +193,7 @@ _NUMBERS: dict[str, Callable[[GGUFWriter, float], None]] = {
     "rms_norm_eps": GGUFWriter.add_layer_norm_rms_eps,
     "norm_eps": GGUFWriter.add_layer_norm_rms_eps,
     "layer_norm_eps": GGUFWriter.add_layer_norm_eps,
+    "layer_norm_epsilon": GGUFWriter.add_layer_norm_eps,
     "attention_multiplier": GGUFWriter.add_attention_scale,
     "embedding_multiplier": GGUFWriter.add_embedding_scale,
     "residual_multiplier": GGUFWriter.add_residual_scale,
@@ -197,16 +215,15 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
         return
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count_kv(config.num_key_value_heads)
-    if config.model_type.startswith("lfm2"):
-        _add_lfm2(writer, config)
-    if "linear_attention" in (getattr(config, "layer_types", None) or ()):
-        _add_linear(writer, config)
     for setting, add in _NUMBERS.items():
-        if getattr(config, setting, None) is not None:
+        if getattr(config, setting, None) is not None and not recurrent.is_factor(config, setting):
             add(writer, getattr(config, setting))
     _add_experts(writer, config)
+    recurrent.add_keys(writer, config)
     if config.model_type == "gemma3n_text":
         _add_gemma3n(writer, config)
+    if config.model_type == "laguna":
+        _add_laguna(writer, config)
     if hasattr(config, "kv_lora_rank"):
         _add_latent(writer, config)
     elif getattr(config, "head_dim", None) is not None:
@@ -216,6 +233,8 @@ def _add_sizes(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
 
 def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     experts = getattr(config, "num_local_experts", None) or getattr(config, "num_experts", None)
+    if config.model_type == "nemotron_h":
+        return
     if hasattr(config, "n_routed_experts"):
         _add_deepseek_experts(writer, config)
     elif experts:
@@ -225,7 +244,7 @@ def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
             writer.add_expert_shared_feed_forward_length(config.shared_intermediate_size)
         if getattr(config, "shared_expert_intermediate_size", 0):
             writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
-        if config.model_type not in ("mixtral", "granitemoe", "granitemoeshared", "olmoe"):
+        if config.model_type not in ("mixtral", "granitemoe", "granitemoeshared", "granitemoehybrid", "olmoe"):
             writer.add_expert_feed_forward_length(getattr(config, "moe_intermediate_size", config.intermediate_size))
         if config.model_type == "ernie4_5_moe":
             writer.add_interleave_moe_layer_step(config.moe_layer_interval)
@@ -237,19 +256,6 @@ def _add_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
             writer.add_expert_shared_feed_forward_length(config.intermediate_size)
         if config.model_type == "minimax_m2":
             writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-
-
-def _add_lfm2(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
-    writer.add_shortconv_l_cache(config.conv_L_cache)
-    attends = [kind == "full_attention" for kind in config.layer_types]
-    writer.add_head_count_kv([config.num_key_value_heads if attend else 0 for attend in attends])
-    if config.model_type == "lfm2_moe":
-        writer.add_leading_dense_block_count(config.num_dense_layers)
-        writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
-    else:
-        multiple = config.block_multiple_of
-        size = int(config.block_ffn_dim_multiplier * int(2 * config.intermediate_size / 3))
-        writer.add_feed_forward_length(multiple * math.ceil(size / multiple))
 
 
 def _add_gemma3n(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -284,18 +290,15 @@ def _add_gemma4(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_head_count_kv([layer.num_key_value_heads for layer in layers])
 
 
-def _add_linear(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
-    writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
-    writer.add_ssm_state_size(config.linear_key_head_dim)
-    writer.add_ssm_group_count(config.linear_num_key_heads)
-    writer.add_ssm_time_step_rank(config.linear_num_value_heads)
-    writer.add_ssm_inner_size(config.linear_value_head_dim * config.linear_num_value_heads)
-    recurrent = [kind == "linear_attention" for kind in config.layer_types]
-    recurrent += [False] * (config.num_hidden_layers - len(recurrent))  # of modules
-    writer.add_array(f"{writer.arch}.attention.recurrent_layers", recurrent)
-    writer.add_full_attention_interval(4)
-    if config.model_type.startswith("qwen3_5"):
-        writer.add_rope_dimension_sections([11, 11, 10, 0])
+def _add_laguna(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
+    heads = config.num_attention_heads_per_layer or [config.num_attention_heads] * config.num_hidden_layers
+    local = config.rope_parameters.get("sliding_attention", {}).get("partial_rotary_factor", 1.0)
+    writer.add_head_count(heads)
+    writer.add_expert_weights_norm(True)
+    writer.add_expert_weights_scale(config.moe_routed_scaling_factor)
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
+    writer.add_leading_dense_block_count(config.mlp_layer_types.index("sparse"))
+    writer.add_rope_dimension_count_swa(int(config.head_dim * local))
 
 
 def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -307,8 +310,8 @@ def _add_latent(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     writer.add_value_length(config.kv_lora_rank)
     writer.add_key_length_mla(config.qk_nope_head_dim + config.qk_rope_head_dim)
     writer.add_value_length_mla(config.v_head_dim)
-    if "mscale_all_dim" in config.rope_parameters:
-        writer.add_rope_scaling_yarn_log_mul(0.1 * config.rope_parameters["mscale_all_dim"])
+    if "mscale_all_dim" in _rope(config):
+        writer.add_rope_scaling_yarn_log_mul(0.1 * _rope(config)["mscale_all_dim"])
 
 
 def _add_deepseek_experts(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
@@ -339,8 +342,8 @@ def _add_windows(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
 
 def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
     rope = _rope(config)
-    if "sliding_attention" in config.rope_parameters:
-        writer.add_rope_freq_base_swa(config.rope_parameters["sliding_attention"]["rope_theta"])
+    if "sliding_attention" in (ropes := getattr(config, "rope_parameters", None) or {}):
+        writer.add_rope_freq_base_swa(ropes["sliding_attention"]["rope_theta"])
     latent_dim = getattr(config, "qk_rope_head_dim", None)
     head_dim = latent_dim or getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     part = rope.get("partial_rotary_factor") or 1
@@ -367,8 +370,9 @@ def _add_rope(writer: GGUFWriter, config: Any) -> None:  # noqa: ANN401
 
 
 def _rope(config: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The parameters of the layers without a window."""
-    found: dict[str, Any] = config.rope_parameters.get("full_attention", config.rope_parameters)
+    """The parameters of the layers without a window; of a model that does not rotate, any."""
+    ropes = getattr(config, "rope_parameters", None) or {"rope_type": "default", "rope_theta": 10_000.0}
+    found: dict[str, Any] = ropes.get("full_attention", ropes)
     return found
 
 
@@ -412,9 +416,10 @@ def _converted(
     config: Any,  # noqa: ANN401
     conversion: _Conversion,
 ) -> Iterator[tuple[str, Tensor]]:
-    names, modules = (
+    # Names of modules, and of Laguna's gate, are the same in all architectures.
+    names, *others = (
         gguf.get_tensor_name_map(arch, config.num_hidden_layers)
-        for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE)  # names of modules are the same in all architectures
+        for arch in (conversion.arch, MODEL_ARCH.GLM4_MOE, MODEL_ARCH.AFMOE)
     )
     is_gemma = conversion.arch in (MODEL_ARCH.GEMMA3N, MODEL_ARCH.GEMMA4)  # whose own files have other names
     stored = shards if is_gemma else canonical_experts(shards, config.architectures[0])
@@ -436,7 +441,8 @@ def _converted(
             tensor = tensor + conversion.added_to_norms
         suffixes = (".weight", ".bias")
         name, end = _gemma_name(name) if is_gemma else (name, "")
-        renamed = names.get_name(name, try_suffixes=suffixes) or modules.get_name(name, try_suffixes=suffixes)
+        found = (each.get_name(name, try_suffixes=suffixes) for each in (names, *others))
+        renamed = next(filter(None, found), None)
         assert renamed is not None, name
         yield f"{renamed}.weight" if name.endswith("sinks") else renamed + end, tensor
     yield from _factors(config)
@@ -453,19 +459,6 @@ def _factors(config: Any) -> Iterator[tuple[str, Tensor]]:  # noqa: ANN401
         yield "rope_freqs.weight", torch.tensor([1.0] * pairs + [1e30] * (dim // 2 - pairs))
     if _rope(config)["rope_type"] == "llama3":
         yield "rope_freqs.weight", llama3_factors(_rope(config), config.head_dim)
-
-
-def _split_shared(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
-    """Split Granite's fused matrix of the MLP beside the experts, whose parts have names of DeepSeek's."""
-    split: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        before, fused, _ = name.partition("shared_mlp.input_linear")
-        if fused:
-            halves = zip(("gate_proj", "up_proj"), tensor.chunk(2), strict=True)
-            split |= {f"{before}mlp.shared_experts.{half}.weight": rows for half, rows in halves}
-        else:
-            split[name.replace("shared_mlp.output_linear", "mlp.shared_experts.down_proj")] = tensor
-    return split
 
 
 def _gemma_name(name: str) -> tuple[str, str]:
@@ -486,66 +479,6 @@ def _stacked_streams(tensors: dict[str, Tensor], config: Any) -> dict[str, Tenso
     return found
 
 
-def _cut_latent(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
-    """Cut `kv_b_proj` in two, the keys' part transposed."""
-    cut: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        if ".kv_b_proj." in name:
-            heads = tensor.view(config.num_attention_heads, -1, config.kv_lora_rank)
-            keys, values = heads.split_with_sizes([config.qk_nope_head_dim, config.v_head_dim], dim=1)
-            cut[name.replace("kv_b", "k_b")] = keys.transpose(1, 2).contiguous()
-            cut[name.replace("kv_b", "v_b")] = values.contiguous()
-        else:
-            cut[name] = tensor
-    return cut
-
-
-def _named_lfm2(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
-    """Rename what the library's table has under other names."""
-    renamed = {name.replace("expert_bias", "expert_bias.bias"): tensor for name, tensor in tensors.items()}
-    return {name.removeprefix("model." * (".experts." in name)): tensor for name, tensor in renamed.items()}
-
-
-def _linear(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
-    """Put the fused projection's parts of all heads one after the other, and write rates of decay as they are used."""
-    keys, heads = config.linear_key_head_dim, config.linear_num_key_heads
-    values = config.linear_num_value_heads // heads * config.linear_value_head_dim
-    found: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        before, fused, _ = name.partition("in_proj_qkvz.")
-        if fused:
-            by_head = tensor.view(heads, -1, tensor.shape[1])
-            *mixed, gate = (part.flatten(0, 1) for part in by_head.split_with_sizes([keys, keys, values, values], 1))
-            found |= {f"{before}in_proj_qkv.weight": torch.cat(mixed), f"{before}in_proj_z.weight": gate}
-        elif name.endswith(".A_log"):
-            found[name] = -tensor.exp()
-        else:
-            found[name.replace(".dt_bias", ".dt_proj.bias")] = tensor
-    return found
-
-
-def _tiled(tensors: dict[str, Tensor], config: Any) -> dict[str, Tensor]:  # noqa: ANN401
-    """Put the first head of values of each head of keys before all second ones."""
-    groups, heads, size = config.linear_num_key_heads, config.linear_num_value_heads, config.linear_value_head_dim
-    keys = 2 * groups * config.linear_key_head_dim
-
-    def tiled(tensor: Tensor, size: int) -> Tensor:
-        by_head = tensor.view(groups, heads // groups, size, *tensor.shape[1:])
-        return by_head.transpose(0, 1).reshape(tensor.shape)
-
-    found: dict[str, Tensor] = {}
-    for name, tensor in _linear(tensors, config).items():
-        part = name.partition(".linear_attn.")[2].partition(".")[0]
-        if part in ("in_proj_qkv", "conv1d"):
-            tensor = torch.cat((tensor[:keys], tiled(tensor[keys:], size)))
-        elif part == "out_proj":
-            tensor = tiled(tensor.T, size).T.contiguous()
-        elif part and part != "norm":
-            tensor = tiled(tensor, size if part == "in_proj_z" else 1)
-        found[name] = tensor
-    return found
-
-
 def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Put queries, keys and values into one matrix."""
     joined: dict[str, Tensor] = {}
@@ -561,12 +494,9 @@ def _joined(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 _REWRITES: dict[MODEL_ARCH, Callable[[dict[str, Tensor], Any], dict[str, Tensor]]] = {
     MODEL_ARCH.GEMMA3N: _stacked_streams,
-    MODEL_ARCH.GRANITE_MOE: _split_shared,
-    MODEL_ARCH.DEEPSEEK2: _cut_latent,
-    MODEL_ARCH.LFM2MOE: _named_lfm2,
-    MODEL_ARCH.QWEN3NEXT: _linear,
-    MODEL_ARCH.QWEN35: _tiled,
-    MODEL_ARCH.QWEN35MOE: _tiled,
+    MODEL_ARCH.GRANITE_MOE: recurrent.split_shared,
+    MODEL_ARCH.DEEPSEEK2: recurrent.cut_latent,
+    **recurrent.REWRITES,
 }
 
 

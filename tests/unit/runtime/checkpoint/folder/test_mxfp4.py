@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
-from runtime.checkpoint.folder.mxfp4 import Mxfp4, Mxfp4Tensor
+from runtime.checkpoint.folder.mxfp4 import Mxfp4
+from runtime.checkpoint.folder.packed import PackedMatrix
 from runtime.checkpoint.folder.shards import read_shards
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
@@ -34,12 +35,12 @@ def _parts(experts: int = EXPERTS, outputs: int = OUTPUTS, groups: int = GROUPS)
     return blocks, torch.randint(1, 250, (experts, outputs, groups), generator=generator, dtype=torch.uint8)
 
 
-def _stored(folder: Path, **tensors: Tensor) -> Mxfp4Tensor:
+def _stored(folder: Path, **tensors: Tensor) -> PackedMatrix:
     save_file({f"{NAME}_{kind}": tensor for kind, tensor in tensors.items()}, folder / "model.safetensors")
     assembled = Mxfp4().assemble(read_shards(folder))
     assert list(assembled) == [f"{NAME}.weight"]
     found = assembled[f"{NAME}.weight"]
-    assert isinstance(found, Mxfp4Tensor)
+    assert isinstance(found, PackedMatrix)
     return found
 
 

@@ -7,7 +7,9 @@ or multiplies them.
 from __future__ import annotations
 
 import json
+import math
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +21,7 @@ from runtime.errors import CheckpointError
 from runtime.nn.weights import load_weights
 from tests.models.checkpoints import FAMILIES
 from tests.models.mlx_models import as_mlx
-from tests.models.packed_weights import awq_parts, compressed_parts, gptq_parts, mlx_parts
+from tests.models.packed_weights import awq_parts, compressed_parts, gptq_parts, mlx_float_parts, mlx_parts
 from tests.models.step_driver import CPU, Running, generate, open_transformer, random_tokens
 from tests.unit.runtime.checkpoint.folder.test_quantized_model import AWQ, COMPRESSED, GPTQ, GROUP
 
@@ -77,12 +79,17 @@ OTHERS: dict[str, dict[str, Any]] = {
 KEPT = re.compile(r"embed|lm_head|\.gate\.|router|shared_expert_gate|in_proj_[ab]\.|layers\.0\.self_attn")
 
 
-def on_grid(name: str, weight: torch.Tensor) -> torch.Tensor:
-    """Round a matrix, or a stack of them, to whole steps of -7 to 7."""
+# Of modes with a byte for each group: bits, the group, and the bits of 0 to 4.
+E2M1, E4M3 = (0, 2, 4, 5, 6), (0, 0x38, 0x40, 0x44, 0x48)
+MODES = {"mxfp4": (4, 32, E2M1), "mxfp8": (8, 32, E4M3), "nvfp4": (4, 16, E2M1)}
+
+
+def on_grid(name: str, weight: torch.Tensor, largest: int) -> torch.Tensor:
+    """Round a matrix, or a stack of them, to a few whole steps, some of them to below 0."""
     if weight.dim() < 2 or "conv" in name.rsplit(".", 2)[-2]:
         return weight
     step = 2.0 ** (weight.std() / 2).log2().round()
-    return (weight / step).round().clamp(-7, 7) * step
+    return (weight / step).round().clamp(-largest, largest) * step
 
 
 def codes_of(weight: torch.Tensor) -> tuple[list[list[int]], torch.Tensor]:
@@ -99,22 +106,36 @@ def zeros_of(scales: torch.Tensor, zero: int = MIDDLE) -> list[list[int]]:
     return torch.full(scales.shape, zero).tolist()
 
 
-def in_mlx(tensors: Tensors, settings: dict[str, Any]) -> Tensors:
-    """Convert, and pack what `mlx.nn.quantize` does: rows of whole groups; routers in 8 bits."""
-    quantization = settings["quantization"] = {"bits": 4, "group_size": GROUP}
+def in_mlx(tensors: Tensors, settings: dict[str, Any], mode: str = "affine") -> Tensors:
+    """Convert, and pack what `mlx.nn.quantize` does: rows of whole groups; routers in 8 bits, affine in all modes."""
+    bits, group, numbers = MODES.get(mode, (4, GROUP, ()))
+    quantization = settings["quantization"] = {"bits": bits, "group_size": group, "mode": mode}
     packed: Tensors = {}
     for name, weight in unpacked_mlx(tensors, settings).items():
         module = name.removesuffix(".weight")
         if weight.dim() < 2 or module == name or weight.shape[-1] % GROUP:
             packed[name] = weight
             continue
-        bits = 8 if module.endswith("mlp.gate") else 4
-        if bits == 8:
-            quantization[module] = {"bits": bits, "group_size": GROUP}
         codes, scales = codes_of(weight)
-        for part, tensor in mlx_parts(codes, scales, -MIDDLE * scales, bits).items():
-            packed[f"{module}.{part}"] = tensor.view(*weight.shape[:-1], -1)
+        if module.endswith(("mlp.gate", "mlp.router")):
+            quantization[module] = {"bits": 8, "group_size": GROUP}
+            parts = mlx_parts(codes, scales, -MIDDLE * scales, 8)
+        elif numbers:
+            parts = as_floats(codes, scales, mode)
+        else:
+            parts = mlx_parts(codes, scales, -MIDDLE * scales, bits)
+        packed |= {f"{module}.{part}": tensor.view(*weight.shape[:-1], -1) for part, tensor in parts.items()}
     return packed
+
+
+def as_floats(codes: list[list[int]], scales: torch.Tensor, mode: str) -> Tensors:
+    """Write the same as numbers of a mode; scales are powers of two."""
+    bits, group, numbers = MODES[mode]
+    sign = 1 << bits - 1
+    own = [[numbers[abs(code - MIDDLE)] + sign * (code < MIDDLE) for code in row] for row in codes]
+    exponents = [[int(math.log2(scale)) for scale in row for _ in range(GROUP // group)] for row in scales.tolist()]
+    bias, place = (127, 0) if group == GROUP else (7, 3)
+    return mlx_float_parts(own, [[exponent + bias << place for exponent in row] for row in exponents], bits)
 
 
 def unpacked_mlx(tensors: Tensors, settings: dict[str, Any]) -> Tensors:
@@ -140,12 +161,19 @@ TOOLS: dict[str, tuple[Callable[[list[list[int]], torch.Tensor], Tensors], dict[
 }
 
 
-def write(tmp_path: Path, family: str, changed: Callable[[Tensors, dict[str, Any]], Tensors], **sizes: Any) -> Path:  # noqa: ANN401
+def write(
+    tmp_path: Path,
+    family: str,
+    changed: Callable[[Tensors, dict[str, Any]], Tensors],
+    largest: int = 7,
+    **sizes: Any,  # noqa: ANN401
+) -> Path:
     """Write a folder with weights on the grid, `plain`, and what `changed` makes of these and of its settings."""
     plain, other = tmp_path / "plain", tmp_path / "other"
     for folder in (plain, other):
         FAMILIES[family](folder, **sizes)
-    tensors = {name: on_grid(name, weight) for name, weight in load_file(plain / "model.safetensors").items()}
+    full = load_file(plain / "model.safetensors")
+    tensors = {name: on_grid(name, weight, largest) for name, weight in full.items()}
     settings = json.loads((plain / "config.json").read_text(encoding="utf-8"))
     save_file(tensors, plain / "model.safetensors")
     save_file(changed(tensors, settings), other / "model.safetensors")
@@ -192,7 +220,8 @@ def check_tensors(folder: Path, plain: Path, packed: int) -> None:
         weight = expected[name].expand()
         assert stored.shape == weight.shape
         torch.testing.assert_close(stored.expand(), weight)
-        for rows in (slice(1, 3), [2, 0], range(0, 3, 2)) if weight.shape[0] > 2 else ():
+        is_bias = name.endswith("_proj.bias")  # of which nobody reads a part
+        for rows in (slice(1, 3), [2, 0], range(0, 3, 2)) if weight.shape[0] > 2 and not is_bias else ():
             torch.testing.assert_close(stored.expand(rows), expected[name].expand(rows))
         if stored.code_format is not None:
             coded += 1
@@ -210,6 +239,13 @@ def continued(folder: Path) -> list[list[int]]:
 def test_a_folder_that_mlx_lm_converted(family: str, tmp_path: Path) -> None:
     converted = write(tmp_path, family, in_mlx, **MLX_FAMILIES[family])
     check_tensors(converted, tmp_path / "plain", packed=12)
+    assert continued(converted) == continued(tmp_path / "plain")
+
+
+@pytest.mark.parametrize(("family", "mode"), [("gpt-oss", "mxfp4"), ("qwen3.5-moe", "nvfp4"), ("llama", "mxfp8")])
+def test_a_folder_that_mlx_lm_converted_in_another_mode(family: str, mode: str, tmp_path: Path) -> None:
+    converted = write(tmp_path, family, partial(in_mlx, mode=mode), largest=4)
+    check_tensors(converted, tmp_path / "plain", packed=0 if mode == "mxfp8" else 12)
     assert continued(converted) == continued(tmp_path / "plain")
 
 

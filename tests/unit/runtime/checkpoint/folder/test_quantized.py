@@ -13,7 +13,14 @@ from runtime.checkpoint.folder.quantized import read_quantized, refuse_parts
 from runtime.checkpoint.folder.shards import read_shard
 from runtime.checkpoint.stored import CodeFormat
 from runtime.errors import CheckpointError
-from tests.models.packed_weights import awq_parts, compressed_parts, gptq_parts, mlx_parts
+from tests.models.packed_weights import (
+    awq_parts,
+    compressed_parts,
+    gptq_parts,
+    mlx_float_parts,
+    mlx_parts,
+    small_float,
+)
 from tests.rows import every_row
 
 if TYPE_CHECKING:
@@ -93,12 +100,12 @@ def read_matrix(folder: Path, settings: Settings, parts: Mapping[str, torch.Tens
     return matrix
 
 
-def check(matrix: StoredTensor, expected: torch.Tensor, code_group: int | None) -> None:
+def check(matrix: StoredTensor, expected: torch.Tensor, code_group: int | None, code_bits: int = 4) -> None:
     """It stands for `expected`, whole or in part, and so do its codes where it has any."""
     assert torch.equal(matrix.expand(), expected)
     assert torch.equal(matrix.expand(slice(3, 9)), expected[3:9])
     assert torch.equal(matrix.expand([7, 2, 2]), expected[[7, 2, 2]])
-    assert matrix.code_format == (None if code_group is None else CodeFormat(4, code_group))
+    assert matrix.code_format == (None if code_group is None else CodeFormat(code_bits, code_group))
     if code_group is not None:
         for rows, part in ((slice(None), expected), ([5, 1], expected[[5, 1]])):
             codes = matrix.codes(rows)
@@ -129,6 +136,32 @@ def test_a_module_of_mlx_may_have_bits_of_its_own(tmp_path: Path) -> None:
     check(read_matrix(tmp_path, settings, mlx(Numbers(6, 32))), Numbers(6, 32).affine(), None)
     with pytest.raises(CheckpointError, match=r"model\.safetensors: .*q_proj\.weight is U32"):
         read(tmp_path, {"quantization": usual}, mlx(Numbers(6, 32)))
+
+
+def test_a_module_of_mlx_without_a_mode_is_affine_whatever_the_others_are(tmp_path: Path) -> None:
+    settings = {"quantization": {"bits": 4, "group_size": 32, "mode": "mxfp4", MODULE: {"bits": 8}}}
+    check(read_matrix(tmp_path, settings, mlx(Numbers(8, 64))), Numbers(8, 64).affine(), None)
+
+
+@pytest.mark.parametrize(("mode", "bits", "group"), [("mxfp4", 4, 32), ("mxfp8", 8, 32), ("nvfp4", 4, 16)])
+def test_mlx_numbers_with_a_byte_for_each_group_are_as_they_are_written_down(
+    mode: str, bits: int, group: int, tmp_path: Path
+) -> None:
+    """All numbers there are, and scales from the least on; all bits but the sign of E4M3 are no number."""
+    numbers, random = Numbers(bits, group).codes, torch.Generator().manual_seed(group)
+    numbers[numbers % 128 == 127] -= 1
+    scales = torch.randint(0, 120 if mode == "nvfp4" else 245, (OUTPUTS, INPUTS // group), generator=random)
+    values = [small_float(code, *((2, 1) if bits == 4 else (4, 3))) for code in range(1 << bits)]
+    factors = [small_float(byte, 4, 3) if mode == "nvfp4" else 2.0 ** (byte - 127) for byte in range(256)]
+    expected = torch.tensor(
+        [
+            [values[code] * factors[byte] for code, byte in zip(row, each, strict=True)]
+            for row, each in zip(numbers.tolist(), scales.repeat_interleave(group, 1).tolist(), strict=True)
+        ]
+    )
+    parts = mlx_float_parts(numbers.tolist(), scales.tolist(), bits)
+    matrix = read_matrix(tmp_path, {"quantization": {"bits": bits, "group_size": group, "mode": mode}}, parts)
+    check(matrix, expected, 16 if bits == 4 else None, code_bits=6)
 
 
 def test_mlx_stores_stacks_of_matrices_alike(tmp_path: Path) -> None:
@@ -232,7 +265,9 @@ def test_plain_folders_have_no_layout() -> None:
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "'bitsandbytes' is not supported; these are: awq"),
         ({"quantization_config": {}}, "quant_method None is not supported"),
         ({"quantization_config": []}, "is not an object"),
-        ({"quantization": {"bits": 4, "group_size": 32, "mode": "nvfp4"}}, "mode 'nvfp4' is not supported"),
+        ({"quantization": {"bits": 6, "group_size": 32, "mode": "mxfp6"}}, "mode 'mxfp6' is not supported"),
+        ({"quantization": {"bits": 4, "group_size": 32, "mode": "nvfp4"}}, "group_size 32 is not supported; .* 16$"),
+        ({"quantization": {"bits": 4, "group_size": 32, "mode": "mxfp8"}}, "bits 4 is not supported; these are: 8$"),
         ({"quantization": {"bits": 7, "group_size": 32}}, "bits 7 is not supported"),
         ({"quantization": {"bits": 4, "group_size": 48}}, "group_size 48 is not supported"),
         ({"quantization": {"bits": 4, "group_size": 64, "a": {"bits": 1}}}, "quantization.a.bits 1 is not supported"),

@@ -13,7 +13,8 @@ from runtime.checkpoint.gguf.tensors import CODE_FORMATS
 
 ROWS, COLUMNS = 24, 1024
 ALL = list(CODED_TYPES)
-ONE_NUMBER = (GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q6_K)  # for all of a block's scales, and no zeros
+MXFP4 = GGMLQuantizationType.MXFP4
+ONE_NUMBER = (GGMLQuantizationType.Q4_0, GGMLQuantizationType.Q6_K, MXFP4)  # for all of a block's scales, and no zeros
 
 
 def _blocks(kind: GGMLQuantizationType, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
@@ -21,6 +22,9 @@ def _blocks(kind: GGMLQuantizationType, seed: int = 0) -> np.ndarray[tuple[int, 
     weights, size = GGML_QUANT_SIZES[kind]
     random = np.random.default_rng(seed)
     blocks = random.integers(0, 256, (ROWS * COLUMNS // weights, size), dtype=np.uint8)
+    if kind is MXFP4:
+        blocks[:, 0] %= 250  # exponents of which no number is too large
+        return blocks.reshape(ROWS, -1)
     floats = 1 if kind in ONE_NUMBER else 2
     numbers = random.normal(0, 0.01, (len(blocks), floats)).astype(np.float16)
     place = slice(-2, None) if kind is GGMLQuantizationType.Q6_K else slice(2 * floats)
@@ -35,7 +39,7 @@ def test_codes_stand_for_what_the_library_dequantises(kind: GGMLQuantizationType
     expected = torch.from_numpy(dequantize(blocks, kind))
     found = group_codes(kind, CODE_FORMATS[kind], blocks)
     assert (found.codes.dtype, found.codes.shape) == (torch.uint8, (ROWS, COLUMNS))
-    assert found.codes.max() == (1 << found.bits) - 1
+    assert found.codes.max() == (44 if kind is MXFP4 else (1 << found.bits) - 1)
     assert found.scales.shape == found.zeros.shape == (ROWS, COLUMNS // found.group)
     assert (found.scales.dtype, found.zeros.dtype) == (torch.float32, torch.float32)
     assert found.format == CODE_FORMATS[kind]

@@ -13,8 +13,10 @@ from runtime.checkpoint.folder.shards import read_shards
 from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint
 from runtime.errors import CheckpointError
 from runtime.nn.weights import load_weights
+from tests.models.checkpoints import FAMILIES
 from tests.models.gguf.edited import edited
 from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
+from tests.models.step_driver import Running, generate, open_transformer, random_tokens
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +37,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("qwen3-next", {"qwen3next.ssm.group_count": 3}, "linear_num_value_heads 4 is not a multiple of the 3 heads"),
     ("qwen3-next", {_RECURRENT: [True, False]}, f"{_RECURRENT} has 2 entries for 3 layers"),
     ("qwen3-next", {"qwen3next.expert_group_count": 2}, "qwen3next.expert_group_count is not a key that cede knows"),
+    ("granite-hybrid", {"granitehybrid.attention.scale": None}, "granitehybrid.attention.scale is missing"),
+    ("nemotron-h", {"nemotron_h.feed_forward_length": [0, 96]}, "feed_forward_length has 2 entries for 4 layers"),
+    ("nemotron-h", {"nemotron_h.ssm.inner_size": 97}, "nemotron_h.ssm.inner_size is 97, of 8 heads"),
+    (
+        "kimi-linear",
+        {"kimi-linear.expert_gating_func": 1},
+        "kimi-linear.expert_gating_func is not supported, only 2 is",
+    ),
 ]
 
 
@@ -82,6 +92,39 @@ def test_a_module_behind_the_layers_is_passed_over_and_so_is_each_further_layer_
     checkpoint = GgufCheckpoint(edited(qwen, {f"qwen3next.{key}": value for key, value in keys.items()}, module))
     assert checkpoint.config.num_layers == 3
     assert len(load_weights(checkpoint, device="cpu", dtype=torch.float32).layers) == 3
+
+
+def test_the_factors_of_falcon_are_in_its_matrices(tmp_path: Path) -> None:
+    FAMILIES["falcon-h1"](tmp_path / "hf", mamba_norm_before_gate=False)
+    paths = tmp_path / "hf", write_gguf(tmp_path / "hf", tmp_path / "m.gguf")
+    folder, file = (Running(0, random_tokens(20, below=256, seed=1)) for _ in paths)
+    for path, running in zip(paths, (folder, file), strict=True):
+        generate(open_transformer(path, slots=1), [running], 12)
+    assert file.output == folder.output
+    for ours, theirs in zip(file.logprobs, folder.logprobs, strict=True):
+        assert ours is not None
+        assert theirs is not None
+        assert ours.logprob == pytest.approx(theirs.logprob, abs=1e-3)
+
+
+def test_the_module_of_nemotron_is_left_out(tmp_path: Path) -> None:
+    """Attention and experts are one layer there."""
+    GGUF_FAMILIES["nemotron-h-latent"](tmp_path)
+    path, arch = write_gguf(tmp_path, tmp_path / "m.gguf"), "nemotron_h_moe"
+    keys = {"block_count": 4, "nextn_predict_layers": 1, "attention.head_count_kv": [0, 0, 2, 2]}
+    keys |= {"feed_forward_length": [0, 32, 0, 32]}
+    parts = ("nextn.eh_proj", "nextn.shared_head_norm", "attn_norm", "attn_q", "post_attention_norm", "ffn_gate_inp")
+    module = {f"blk.3.{name}.weight": np.ones((8, 8), np.float32) for name in parts}
+    checkpoint = GgufCheckpoint(edited(path, {f"{arch}.{key}": value for key, value in keys.items()}, module))
+    assert len(load_weights(checkpoint, device="cpu", dtype=torch.float32).layers) == 3
+
+
+def test_a_granite_4_whose_layers_all_attend_has_keys_of_no_experts(tmp_path: Path) -> None:
+    GGUF_FAMILIES["granite"](tmp_path)
+    path = write_gguf(tmp_path, tmp_path / "m.gguf")
+    config = GgufCheckpoint(path).config
+    keys = {"expert_count": 0, "expert_used_count": 0, "expert_shared_feed_forward_length": 96}
+    assert GgufCheckpoint(edited(path, {f"granite.{key}": value for key, value in keys.items()})).config == config
 
 
 @pytest.mark.parametrize(("family", "values", "message"), REFUSED)

@@ -67,6 +67,20 @@ SEED_CODER = (
 EAST_ASIAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 DEEPSEEK_CODER = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", EAST_ASIAN)
 
+# As llama.cpp's `llama-vocab.cpp` has it.
+LAGUNA = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+# As tokenization_kimi.py of Kimi K2 has it.
+KIMI = (
+    r"[\p{Han}]+|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+"
+    rf"{CONTRACTION}|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*"
+    rf"{CONTRACTION}|"
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
 O200K = sequence(O200K_WORD % (CONTRACTION, CONTRACTION) + r"\p{N}{1,3}" + O200K_REST)
 
 REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
@@ -76,11 +90,14 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "deepseek-coder": (sequence(*DEEPSEEK_CODER, digits=True), None),
     "deepseek-r1-qwen": of_class(Qwen2Tokenizer),
     "deepseek-v3": (sequence(*DEEPSEEK_V3), None),
+    "falcon-h1": (CL100K, None),
     "glm4": (CL100K, None),
     "gpt-2": of_class(GPT2Tokenizer),
     "gpt-4o": (O200K, None),
     "hunyuan": (of_class(Qwen2Tokenizer)[0], None),
     "hunyuan-dense": (sequence(*DEEPSEEK_V3), None),
+    "kimi-k2": (sequence(KIMI), None),
+    "laguna": (sequence(r"[^\n]+|[\n]+", LAGUNA), None),
     "lfm2": (CL100K, None),
     "llama-bpe": (CL100K, None),
     "llama-v3": (CL100K, None),
@@ -88,6 +105,7 @@ REFERENCES: dict[str, tuple[PreTokenizer, normalizers.Normalizer | None]] = {
     "minimax-m2": (O200K, None),
     "olmo": of_class(GPTNeoXTokenizer),
     "phi-2": of_class(GPT2Tokenizer),
+    "pixtral": (CL100K, None),
     "qwen2": of_class(Qwen2Tokenizer),
     "qwen35": of_class(Qwen3_5Tokenizer),
     "refact": (single_digits(), None),

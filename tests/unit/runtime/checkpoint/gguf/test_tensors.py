@@ -108,7 +108,7 @@ def test_a_vector_is_read_by_entries(tmp_path: Path) -> None:
     assert stored.code_format is None
 
 
-CODED = {"Q4_0": (4, 32), "Q4_1": (4, 32), "Q4_K": (4, 32), "Q6_K": (6, 16)}
+CODED = {"Q4_0": (4, 32), "Q4_1": (4, 32), "Q4_K": (4, 32), "Q6_K": (6, 16), "MXFP4": (6, 16)}
 
 
 @pytest.mark.parametrize("name", CODED)

@@ -78,7 +78,7 @@ def by_integers(x: torch.Tensor) -> torch.Tensor:
 def by_codes(x: torch.Tensor, codes: GroupCodes) -> torch.Tensor:
     """The product as `ByteCodes` promises it, in float64: rows in bytes, by blocks of 32."""
     scales, zeros = (part.bfloat16().double().repeat_interleave(codes.group, 1) for part in (codes.scales, codes.zeros))
-    full = (codes.codes.double() - codes.middle) * scales + zeros
+    full = (codes.codes.double() - codes.format.middle) * scales + zeros
     blocks = x.float().view(x.shape[0], -1, 32)
     largest = blocks.abs().amax(-1, keepdim=True).clamp(min=1e-30)
     return ((blocks / largest * 127).round().double() * largest.double() / 127).view(x.shape) @ full.T
