@@ -82,7 +82,8 @@ QWEN_MODULE = {
     "layers.0": "",
     "embed_tokens": ".mtp.embed_tokens",
 }
-# Of Nemotron 3: a layer that attends, and one of experts, which are the parts of one.
+# Of Nemotron 3: a layer that attends, and one of experts, which are the parts of one.  Sources: `nemotron_h_mtp.py` of
+# vLLM and of SGLang, which take the state behind the target's final norm, and chain the module's output behind its own.
 NEMOTRON_MODULE = {
     "layers.0": "",
     "layers.1.norm": ".mlp.norm",
