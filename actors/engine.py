@@ -33,7 +33,6 @@ from actors.scheduling.planner import ChunkLimits
 from actors.spare_time import end_warm_requests
 from runtime.errors import CedeError, RequestError, ShuttingDown
 from runtime.kv.blocks import owner_root
-from runtime.loading.served import Proposer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
 def _check_states(model: ServedModel, config: EngineConfig, cache: PrefixCache) -> None:
     if model.state_buffers:
-        least = least_buffers(config.slots, 0 if config.speculate is Proposer.OFF else config.draft_tokens or 0)
+        least = least_buffers(config.slots)
         assert model.state_buffers >= least, f"{model.state_buffers} buffers for states, and {least} are needed"
         assert cache.tiers.has_states or not cache.tiers.keep_anything, "blocks outside the slots have no states"
 

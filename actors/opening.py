@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.config import EngineConfig
-from actors.core.places.state_pool import least_buffers
 from actors.engine import Engine, open_engine
 from actors.generating.grammars import ThreadedGrammars, compiler_of
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.sampling_defaults import SamplingOptions, sampling_defaults
-from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import adapts_threads, as_loaded, describe_model, load_model
-from runtime.loading.served import Proposer
 from runtime.step.thread_executor import open_thread_executor
 
 if TYPE_CHECKING:
@@ -93,7 +90,7 @@ async def open_loaded(
         open_engine(
             executor,
             replace(as_loaded(described, executor.model), facts=facts, sampling=sampling or _recommended(checkpoint)),
-            _checked(replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer), executor.model),
+            replace(config or EngineConfig(), slots=load.slots, speculate=drafter.proposer),
             prefix_cache,
             ThreadedGrammars(compiler_of(described)),
         ) as engine,
@@ -127,19 +124,3 @@ def _open_cache(
 
 def _recommended(checkpoint: Checkpoint) -> SamplingDefaults:
     return sampling_defaults(checkpoint.generation, SamplingOptions())
-
-
-def _checked(config: EngineConfig, model: Transformer) -> EngineConfig:
-    """Return it as it is.
-
-    Raises:
-        CheckpointError: there are not as many buffers as the states behind so many drafts take.
-    """
-    if model.buffers is not None and config.draft_tokens is not None and config.speculate is not Proposer.OFF:
-        least = least_buffers(config.slots, config.draft_tokens)
-        if model.buffers.count < least:
-            raise CheckpointError(
-                f"{config.draft_tokens} drafts of {counted(config.slots, 'slot')} take {least} buffers for states of"
-                f" {format_size(model.buffers.bytes_per_buffer)}, and --state-memory has room for {model.buffers.count}"
-            )
-    return config

@@ -231,7 +231,8 @@ class StepRaised(StepEvent):
 class Committed(GenerationEvent):
     """KV of `rows` tokens at positions from `start` on is valid in a slot; with `drafting` it is the drafter's KV.
 
-    Of `drafted` tokens that the step verified, `accepted` ones are among the rows.
+    Of `drafted` tokens that the step verified, `accepted` ones stood.  They are among the rows, but for those behind
+    the last state that recurrent layers have left: these are rows of the next step again.
     """
 
     slot: int

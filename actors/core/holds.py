@@ -196,9 +196,9 @@ class HoldRecord:
         work, hold = self._pending, self.hold
         assert isinstance(work, Submit)
         if work.phase is not State.PREFILL:
-            newest = work.token_ids[-1 if work.phase is State.DRAFT else 0]
+            unread = work.token_ids[: len(work.token_ids) - len(work.drafts)]
             hold.prompt = self.slot.tokens.head(self.length)
-            hold.prompt.extend([newest])
+            hold.prompt.extend(unread[-1:] if work.phase is State.DRAFT else unread)
         hold.kept, hold.tail = self.length, tail
         self._leaders.clear()
         self.ledger.note_preempted()

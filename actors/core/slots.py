@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from actors.core.places.extents import Extents
 from actors.core.places.in_view import SlotsInView
 from actors.core.places.record import SlotRecord
-from actors.core.places.state_pool import StatePool
+from actors.core.places.state_pool import StatePool, most_of_round
 from actors.core.places.states import States
 from actors.core.slot_views import NOT_RESTORED
 from runtime.common.ownership import TaskOwner
@@ -73,7 +73,8 @@ class SlotTable(SlotsInView):
         super().__init__(records, slots, context, proposer)
         assert not retained_extents or rings is None, "what is in rings cannot be exchanged"
         self.extents = Extents(arena, records, slots, self._changing)
-        self.states = None if pool is None else States(pool, records, self._changing, lambda: self.grants)
+        of_round = most_of_round(state_buffers, slots)
+        self.states = None if pool is None else States(pool, records, self._changing, lambda: self.grants, of_round)
         self._in_flight: frozenset[int] = frozenset()
         self._told: HeldBlocks | None = None
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from actors.core.places.state_pool import most_drafts
+from actors.core.places.state_pool import most_of_round
 from actors.generating.constraint import Constraint
 from actors.generating.draft_length import MAX_DRAFTS, Acceptance, DraftLength
 from actors.generating.drafting import Drafting, LookupSource, ModelSource
@@ -92,14 +92,15 @@ class Assembly:
         """The drafts of one generation; None where it gets none."""
         if self._config.speculate is Proposer.OFF or not asked.speculate:
             return None
-        lookup = self._config.speculate is Proposer.NGRAM
-        most = MAX_DRAFTS
-        if self._model.state_buffers:  # each draft's state has a buffer, until it is known how many are accepted
-            most = min(most, most_drafts(self._model.state_buffers, self._config.slots))
-        new_length = partial(DraftLength, self._config.draft_tokens, max_drafts=most)
-        length, forced = new_length(prior=self._acceptance), new_length(prior=self._forced_acceptance)
+        buffers, target = self._model.state_buffers, self._costs.target
+        states = most_of_round(buffers, self._config.slots) if buffers else MAX_DRAFTS + 1
+        new_length = partial(DraftLength, self._config.draft_tokens, states=states)
+        forced = new_length(prior=self._forced_acceptance)
         if asked.prediction:
             length = new_length(prior=self._predicted_acceptance)
-            return Drafting(LookupSource(asked.prediction), length, self._costs.target, None, forced)
-        source = LookupSource() if lookup else ModelSource()
-        return Drafting(source, length, self._costs.target, None if lookup else self._costs.drafter, forced)
+            return Drafting(LookupSource(asked.prediction), length, target, None, forced)
+        if self._config.speculate is Proposer.NGRAM:
+            return Drafting(LookupSource(), new_length(prior=self._acceptance), target, None, forced)
+        most = min(MAX_DRAFTS, states - 1)  # behind drafts that have left no state a model drafts nothing
+        length = new_length(prior=self._acceptance, max_drafts=most)
+        return Drafting(ModelSource(), length, target, self._costs.drafter, forced)

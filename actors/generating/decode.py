@@ -72,10 +72,12 @@ async def _draw(hold: Hold, output: Output, drafting: Drafting | None, following
             drafting.observe(0, len(chunk.tokens) - 1)
         return chunk
     drafts = await drafting.propose(hold, output) if drafting else ()
-    rows = (output.sequence[-1], *(draft.token_id for draft in drafts))
+    drafted = [draft.token_id for draft in drafts]
+    unread = output.sequence[hold.length :]  # the newest, behind accepted drafts that have left no state
     phase = State.VERIFY if drafts else State.DECODE
     most = output.most_tokens if drafting is None else min(output.most_tokens, drafting.rest)
-    chunk = await hold.submit(phase, rows, output.next_sample(rows[1:]), drafts, most_tokens=most)
+    most = most if len(unread) == 1 else 1
+    chunk = await hold.submit(phase, [*unread, *drafted], output.next_sample(drafted), drafts, most_tokens=most)
     if drafting:
         drafting.observe(len(drafts), len(chunk.tokens) - 1)
     return chunk

@@ -6,6 +6,9 @@ E(k) = 1 + a + ... + a^k tokens (Leviathan et al., arXiv 2211.17192, equation 1)
 token is drafted.  Where that is 0 the request decodes plainly, and tries one draft again now and then, at a cost that
 is a small share of what plain decoding has taken since: a text may become easy to foresee.
 
+Where layers are recurrent, a round may leave fewer states than it has drafts.  Accepted drafts behind the last one are
+rows of the next round, too, and count as such.
+
 What each part brings is measured by `python -m bench.engine.draft_policies`; the figures are in bench/LOG.md, "What a
 step costs, and how many tokens to draft".
 """
@@ -15,6 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from actors.core.places.state_pool import kept_drafts
 
 if TYPE_CHECKING:
     from actors.scheduling.costs import StepCostModel
@@ -89,13 +94,20 @@ class DraftLength:
         fixed: always so many, instead of a measured choice (`--draft-tokens`).
         prior: what earlier requests saw of the same drafter; learns from this one too.
         max_drafts: never more than these.
+        states: that a round may leave, of recurrent layers.
     """
 
     def __init__(
-        self, fixed: int | None = None, *, prior: Acceptance | None = None, max_drafts: int = MAX_DRAFTS
+        self,
+        fixed: int | None = None,
+        *,
+        prior: Acceptance | None = None,
+        max_drafts: int = MAX_DRAFTS,
+        states: int = MAX_DRAFTS + 1,
     ) -> None:
         self._fixed = fixed
         self._max_drafts = max_drafts
+        self._states = states
         self._prior = prior or Acceptance()
         self._prior.renew()
         self._own = self._prior.for_request()
@@ -146,9 +158,20 @@ class DraftLength:
             catch_up = drafter.seconds(0, chunk=behind) if behind else 0.0
         if draft is None or catch_up is None:
             return None
-        verify = [target.seconds(streams * (drafts + 1)) for drafts in range(self._max_drafts + 1)]
+        rows = [1 + drafts + self._read_again(drafts) for drafts in range(self._max_drafts + 1)]
+        verify = [target.seconds(streams * each) for each in rows]
         rounds = [drafts * draft + seconds for drafts, seconds in enumerate(verify) if seconds is not None]
         return _Prices(rounds, catch_up) if rounds else None
+
+    def _read_again(self, drafts: int) -> float:
+        """Return how many accepted drafts of a round are expected to be rows of the next one.
+
+        Each is that is accepted, unless all are up to the next one that leaves a state.
+        """
+        if drafts < self._states:
+            return 0.0
+        rate, kept = self._own.rate, kept_drafts(drafts, self._states)
+        return sum(rate**i - rate ** next(one for one in kept if one >= i) for i in range(1, drafts + 1))
 
     def _may_try(self, prices: _Prices) -> bool:
         """Return whether plain decoding has gone on for long enough to bear a try that fails."""

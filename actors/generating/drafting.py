@@ -65,12 +65,15 @@ class ModelSource:
     async def propose(self, hold: Hold, output: Output, most: int) -> list[DraftToken]:
         """Draw one token after the other, until there are so many or one ends the output.
 
-        Each is drawn under the very mask that verifies it: a draft that was drawn freely and cut afterwards would bias
-        what rejection sampling makes of it.
+        None while accepted drafts are to be read again: it would go on from what is not committed.  Each is drawn under
+        the very mask that verifies it: a draft that was drawn freely and cut afterwards would bias what rejection
+        sampling makes of it.
 
         Raises:
             StepFailed: the device failed over these rows.
         """
+        if hold.length + 1 < len(output.sequence):
+            return []
         spec = output.next_sample()
         for_rejection = spec.params.temperature > 0 and not spec.params.reproducible
         spec = replace(spec, params=replace(spec.params, logprobs=None), for_rejection=for_rejection)

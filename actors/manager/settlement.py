@@ -114,7 +114,8 @@ class Settlement:
     def _commit(self, planned: Planned, result: SegmentResult, *, goes_on: bool) -> int:
         """Record whose KV is valid now; returns of how many rows it is.
 
-        It is of all but rejected drafts, and of the tokens that were drawn and read.
+        It is of all but rejected drafts, and of the tokens that were drawn and read.  Where layers are recurrent, it is
+        of those up to the last that has left a state: the next ones go on from there.
         """
         slot, segment = planned.record.slot, planned.segment
         if planned.work.phase is State.DRAFT:
@@ -127,9 +128,11 @@ class Settlement:
             *segment.token_ids[: len(segment.token_ids) - drafted],
             *(token.token_id for token in result.tokens[:-1]),
         ]
+        states = self._table.states
+        left = {} if states is None else segment.states_after(len(rows), result.rows, goes_on=goes_on)
+        rows = rows[: max(left) - segment.start] if left else rows
         self._table.commit(slot, rows)
-        if (states := self._table.states) is not None:
-            left = segment.states_after(len(rows), result.rows, goes_on=goes_on)
+        if states is not None:
             states.commit(slot, left, passing=planned.work.phase is not State.PREFILL)
         self._table.end_round(slot, segment.start)
         planned.record.ledger.note_committed(segment.start, len(rows), drafted, accepted)

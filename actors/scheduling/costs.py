@@ -55,7 +55,7 @@ class StepCostModel:
         for_chunk = max(seconds - self._without_chunk(rows), MIN_CHUNK_SHARE * seconds)
         self._chunks.observe(chunk, depth, for_chunk / chunk)
 
-    def seconds(self, rows: int, chunk: int = 0, depth: float = 0.0) -> float | None:
+    def seconds(self, rows: float, chunk: int = 0, depth: float = 0.0) -> float | None:
         """Return what a step takes; None before one of its kind was seen.  Arguments as in `observe`.
 
         Rows of prompts count as other rows until a step that had some was seen.
@@ -68,7 +68,7 @@ class StepCostModel:
         """Return what each row of a prompt behind `depth` positions adds to a step; needs `knows_chunks`."""
         return self._chunks.seconds(depth)
 
-    def _without_chunk(self, rows: int) -> float:
+    def _without_chunk(self, rows: float) -> float:
         return self._steps.seconds(max(rows, 1)) or 0.0
 
 
@@ -101,11 +101,11 @@ class _RowLine:
         self._widest = max(self._widest, rows)
         self._fit.add(rows, seconds)
 
-    def seconds(self, rows: int) -> float | None:
+    def seconds(self, rows: float) -> float | None:
         """None before the first step."""
         return self._at(rows) if self._fit.weight else None
 
-    def _at(self, rows: int) -> float:
+    def _at(self, rows: float) -> float:
         fit = self._fit
         slope = min(fit.slope, fit.mean_y / fit.mean_x)  # or the fixed part would be negative
         return fit.mean_y + slope * (rows - fit.mean_x)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from actors.core.life import State, planned
-from actors.core.places.state_pool import SPARE
+from actors.core.places.state_pool import SPARE, kept_drafts
 from actors.core.reply import Reply
 from actors.scheduling.planner import share_by_priority
 from runtime.kv.blocks import BLOCK_TOKENS
@@ -202,19 +202,20 @@ class StepPlanner:
         states = self._table.states
         if states is not None and work.phase is not State.DRAFT:  # the drafter has none
             spares = SPARE if work.most_tokens > 1 else 0
-            segment = states.lend(segment, self._state_ends(record, segment), spares, trio.current_time())
+            ends = self._state_ends(record, segment, states.of_round)
+            segment = states.lend(segment, ends, spares, trio.current_time())
         return Planned(record, work, segment)
 
-    def _state_ends(self, record: HoldRecord, segment: Segment) -> Collection[int]:
+    def _state_ends(self, record: HoldRecord, segment: Segment, of_round: int) -> Collection[int]:
         """Return the numbers of a segment's rows behind which a state is wanted, all of its rows among them.
 
-        That is behind each draft, and before the first.  Of a prompt it is also where others go on: with the same
-        prompt, whose last token alone they read; with a prompt of another end, behind the last whole block; and who
-        waits for what both share, behind that.
+        That is before the first draft and behind each, or behind some of them, if `of_round` is less.  Of a prompt it
+        is also where others go on: with the same prompt, whose last token alone they read; with a prompt of another
+        end, behind the last whole block; and who waits for what both share, behind that.
         """
         rows, prompt = len(segment.token_ids), len(record.hold.prompt)
-        if segment.drafts:
-            return range(rows - len(segment.drafts), rows + 1)
+        if drafts := len(segment.drafts):
+            return [rows - drafts + accepted for accepted in kept_drafts(drafts, of_round)]
         lengths = [length for other in self._holds if (length := other.shared_with(record)) < segment.end]
         wanted = {(prompt - 1) // BLOCK_TOKENS * BLOCK_TOKENS, prompt - 1, max(lengths, default=0)}
         return {rows, *(length - segment.start for length in wanted if segment.start < length < segment.end)}

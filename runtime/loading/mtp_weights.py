@@ -56,7 +56,7 @@ def find_mtp(checkpoint: Checkpoint) -> MtpSource | None:
 
 def missing_mtp(checkpoint: Checkpoint) -> CheckpointError:
     """Return the error to raise for a checkpoint without; it names a tensor of a module in another layout, if any."""
-    known = f"{BESIDE} with the names of DeepSeek-V3, its own layers behind the last, Qwen3.5's and MiMo's"
+    known = f"{BESIDE} with the names of DeepSeek-V3, its own layers behind the last, Qwen's, Nemotron's and MiMo's"
     names = list(checkpoint.tensors())
     other = next((name for name in names if name.startswith(DEEPSEEK.modules) or _OF_A_MODULE.search(name)), None)
     what = "has no module for multi-token prediction"

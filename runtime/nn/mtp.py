@@ -110,9 +110,15 @@ def one_layer_config(config: ModelConfig, *, experts: bool = False) -> ModelConf
 
     Args:
         config: the target's.
-        experts: it has those of the target's last layer, if there are any, and not a plain MLP.
+        experts: it has those of the target's last layer with any, and not a plain MLP.
     """
-    own = config.experts[-1:] if experts else (None,)
+    own = [each for each in config.experts if experts and each is not None]
     return replace(
-        config, num_layers=1, window=(None,), recurrent=(None,), ropes=config.distinct_ropes[:1], experts=own
+        config,
+        num_layers=1,
+        window=(None,),
+        recurrent=(None,),
+        ropes=config.distinct_ropes[:1] or (None,),
+        experts=tuple(own[-1:]) or (None,),
+        layer_shapes=(),
     )

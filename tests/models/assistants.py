@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM, Gemma4TextConfig
 
 from tests.models.checkpoints import FAMILIES
-from tests.models.families.writing import reference_model, write_checkpoint
+from tests.models.families.writing import CONTEXT, reference_model, write_checkpoint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,14 +52,22 @@ class Reference:
         return torch.stack(rows)
 
 
-def write_gemma4(folder: Path, assistant: Path, family: str = "gemma4", **settings: Any) -> Reference:  # noqa: ANN401
+def write_gemma4(
+    folder: Path,
+    assistant: Path,
+    family: str = "gemma4",
+    *,
+    context: int = CONTEXT,
+    **settings: Any,  # noqa: ANN401
+) -> Reference:
     """Write a target and, into a folder of its own, its drafter of another width."""
-    FAMILIES[family](folder)
+    FAMILIES[family](folder, max_position_embeddings=context)
     target = reference_model(folder)
     text = target.config
     windowed, full = (text.per_layer_config[text.layer_types.index(kind)] for kind in KINDS)
     own = {
         "hidden_size": 48,
+        "max_position_embeddings": context,
         "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
         "num_kv_shared_layers": 3,
         "head_dim": windowed.head_dim,
@@ -78,3 +87,21 @@ def write_gemma4(folder: Path, assistant: Path, family: str = "gemma4", **settin
 
     write_checkpoint(assistant, Gemma4AssistantForCausalLM, config, seed=70, embedding=0.1, **own)
     return Reference(target, reference_model(assistant))
+
+
+def write_agreeing_gemma4(folder: Path, *, max_position_embeddings: int) -> None:
+    """Write a target, and beside it a drafter that is often right: both say little but what the newest token tells."""
+    drafter = folder.parent / "assistant"
+    write_gemma4(folder, drafter, context=max_position_embeddings, hidden_size=64)
+    target = load_file(folder / "model.safetensors")
+    width = target["model.norm.weight"].shape[0]
+    shared = {
+        "model.norm.weight": torch.randn(width, generator=torch.Generator().manual_seed(1)),
+        "model.embed_tokens.weight": target["model.embed_tokens.weight"],
+    }
+    for one, own in ((folder, {}), (drafter, {"pre_projection.weight": torch.eye(width, 2 * width)})):
+        tensors = load_file(one / "model.safetensors") | shared | own
+        for name, tensor in tensors.items():
+            if name.endswith(("post_attention_layernorm.weight", "post_feedforward_layernorm.weight")):
+                tensor *= 0.02
+        save_file(tensors, one / "model.safetensors")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,30 @@ class FurtherLayer(MtpLayer):  # type: ignore[misc]
         return normed
 
 
+class NemotronModule(nn.Module):
+    """Nemotron 3's module: a layer that attends and one of experts, as vLLM and SGLang compute them."""
+
+    def __init__(self, target: PreTrainedModel) -> None:
+        super().__init__()
+        own = deepcopy(target.config)
+        own.layers_block_type = ["full_attention", "moe"]
+        self.layers = nn.ModuleList(type(target.model.layers[0])(own, index) for index in range(2))
+        first, last, width = *self.layers, own.hidden_size
+        first.eh_proj = nn.Linear(2 * width, width, bias=False)
+        first.enorm, first.hnorm, last.final_layernorm = (
+            type(target.model.norm_f)(width, eps=own.layer_norm_epsilon) for _ in range(3)
+        )
+
+    def forward(self, hidden: Tensor, embedded: Tensor) -> Tensor:
+        """hidden, embedded  # [batch, rows, width] -> [batch, rows, width]."""
+        first: Any
+        last: Any
+        first, last = self.layers
+        joined = first.eh_proj(torch.cat([first.enorm(embedded), first.hnorm(hidden)], dim=-1))
+        normed: Tensor = last.final_layernorm(last(first(joined)))
+        return normed
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """A target and its module in transformers, float32.
@@ -74,7 +99,8 @@ class Reference:
     def states(self, tokens: Sequence[int]) -> Tensor:
         """`[tokens, width]`, as the module takes them."""
         seen: list[Tensor] = []
-        hook = self.target.model.norm.register_forward_hook(
+        model = self.target.model
+        hook = (model.norm_f if hasattr(model, "norm_f") else model.norm).register_forward_hook(
             lambda module, inputs, output: seen.append(inputs[0] if self.raw else output)
         )
         self.target.model(torch.tensor([tokens]))
@@ -90,7 +116,7 @@ class Reference:
         states, unread = self.states(tokens[:-1])[first - 1 :], [*tokens[first:]]
         rows = []
         for token in (*drafted, None):
-            out = self.module(states[None], self.target.model.embed_tokens(torch.tensor([unread])))[0]
+            out = self.module(states[None], self.target.get_input_embeddings()(torch.tensor([unread])))[0]
             rows.append(self.target.lm_head(out[-1]).log_softmax(-1))
             if token is not None:
                 unread.append(token)
@@ -152,6 +178,19 @@ def write_qwen3_5(folder: Path, **settings: Any) -> Reference:  # noqa: ANN401
 def write_qwen3_5_moe(folder: Path, **settings: Any) -> Reference:  # noqa: ANN401
     """Qwen3.5 with experts, likewise; those of a layer are one tensor."""
     return _write_qwen(folder, "qwen3.5-moe", **settings)
+
+
+def write_nemotron(folder: Path) -> Reference:
+    """Nemotron 3 Super, whose module is of two layers, with two matrices for each expert."""
+    FAMILIES["nemotron-h-latent"](folder)
+    reference = _reference(folder, NemotronModule, raw=False)
+    tensors = load_file(folder / "model.safetensors")
+    for name, tensor in reference.module.state_dict().items():
+        before, of_experts, projection = f"mtp.{name}".partition(".experts.")
+        named = {f"{before}.experts.{i}.{projection}.weight": one for i, one in enumerate(tensor) if of_experts}
+        tensors |= named or {f"mtp.{name}": tensor}
+    save_file(_contiguous(tensors), folder / "model.safetensors")
+    return reference
 
 
 def write_agreeing_qwen3_5(folder: Path, **settings: Any) -> None:  # noqa: ANN401

@@ -34,7 +34,7 @@ from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.grammars import Rule, drawn_rule
 from tests.sim.groups.drawn import GroupEnd, with_groups
 from tests.sim.kv.places import with_small_arena
-from tests.sim.kv.states import with_states
+from tests.sim.kv.states import FIRST_SEED, with_states
 from tests.sim.preemption.drawn import with_preemption
 from tests.sim.warm.drawn import with_warm
 
@@ -126,7 +126,7 @@ def draw(seed: int) -> Scenario:
     clients name sessions or come back, some warm their prompts, instruments are attached.  In an eighth requests have
     owners, who share no KV; in another most want more of their prompts.  In two fifths they differ in importance, some
     belong together, the arena is small; in half some take others' slots, outlive their clients, steps come in bursts.
-    In a third of the later ones the model has a recurrent layer.
+    In a third of the later ones the model has a recurrent layer, and half of the models that draft there read its KV.
     """
     dice, windows, grammars = (random.Random(f"{about} {seed}") for about in ("lies", "windows", "grammars"))
     scenario = _honest(seed)
@@ -146,6 +146,7 @@ def draw(seed: int) -> Scenario:
     leaving, instruments, bursts = (random.Random(f"{about} {seed}") for about in ("leaving", "instruments", "bursts"))
     scenario = replace(scenario, burst_seconds=bursts.choice([None, None, 0.05, 0.5]))
     scenario = with_states(scenario, random.Random(f"states {seed}"))
+    scenario = _with_assistant(scenario, random.Random(f"assistant {seed}"))
     return replace(scenario, visits=leavers(scenario.visits, leaving), instruments=instruments.random() < 1 / 3)
 
 
@@ -185,6 +186,12 @@ def _with_grammars(scenario: Scenario, dice: random.Random) -> Scenario:
 def _with_window(scenario: Scenario, dice: random.Random) -> Scenario:
     """The same with a ring that is short beside the prompts, and with room for as many drafts as there may be."""
     return replace(scenario, rings=Rings((None, dice.choice([2, 7, 24, 70, 130])), dice.choice([20, 40, 128])))
+
+
+def _with_assistant(scenario: Scenario, dice: random.Random) -> Scenario:
+    """The same, in half of the later scenarios in which a model drafts, with one that reads the target's KV."""
+    reads = scenario.seed >= FIRST_SEED and scenario.speculate is Proposer.DRAFT and dice.random() < 0.5
+    return replace(scenario, speculate=Proposer.ASSISTANT) if reads else scenario
 
 
 def _with_lies(scenario: Scenario, dice: random.Random) -> Scenario:

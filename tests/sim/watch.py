@@ -42,7 +42,7 @@ class Run:
     Attributes:
         computed: all layers ran, and the result was finite.
         touched: a layer ran.
-        kept: rows that may be committed: not those of rejected drafts.
+        kept: rows that may be committed: not those of rejected drafts, nor those that no state is behind.
     """
 
     owner: tuple[str, int]
@@ -79,6 +79,11 @@ class Record(Observer):
         self.steps: list[Step] = []
         self._begun: StepBegins
         self._began_at: float
+        self._segments: Sequence[Segment] = ()
+
+    def look(self, segments: Sequence[Segment]) -> None:
+        """Note what a step of the target has that begins on the device."""
+        self._segments = segments
 
     def step_begins(self, event: StepBegins) -> None:
         """Note what it holds."""
@@ -86,7 +91,11 @@ class Record(Observer):
 
     def step_ended(self, event: StepEnded) -> None:
         """Add it to the record."""
-        runs = tuple(map(_ended, self._begun.parts, event.result.segments))
+        left = {one.slot: [end for end, _ in one.next_states] for one in self._segments if one.drafts}
+        runs = tuple(
+            _ended(part, result, left.get(part.slot, ()))
+            for part, result in zip(self._begun.parts, event.result.segments, strict=True)
+        )
         self.steps.append(Step(self._began_at, trio.current_time(), runs, drafting=event.drafting))
 
     def step_raised(self, event: StepRaised) -> None:
@@ -101,15 +110,17 @@ def _run(part: StepPart) -> Run:
     return Run(part.key, part.slot, part.start, len(part.token_ids))
 
 
-def _ended(part: StepPart, result: SegmentResult) -> Run:
+def _ended(part: StepPart, result: SegmentResult, left: Sequence[int]) -> Run:
+    """Return what became of rows; `left` are the numbers of those behind which a verification leaves a state."""
     run, read = _run(part), max(0, len(result.tokens) - 1)  # drafts that stood, or what a burst drew and read
+    stood = run.rows - part.drafts + read
     return replace(
         run,
         rows=max(run.rows, result.rows),
         computed=result.computed,
         touched=result.last_kernel_at is not None,
         finite=result.finite,
-        kept=run.rows - part.drafts + read if result.computed else 0,
+        kept=max((end for end in left if end <= stood), default=stood) if result.computed else 0,
     )
 
 
@@ -194,7 +205,7 @@ class Watch:
         self.groups = GroupWatch(manager, self.books, trio.current_time, self.violated)
         self.bursts = BurstWatch(manager, self.violated)
         states = StateWatch(self)
-        self.device.target.step_begins = looks(states.look, self.bursts.look)
+        self.device.target.step_begins = looks(self.record.look, states.look, self.bursts.look)
         others = Places(self), states, WarmWatch(self.books, self.violated), PreemptionWatch(self), self.bursts
         invariants = fairness, self.groups, self.invariants, *others
         self._observers: tuple[Observer, ...] = (self.activity, self.record, self.books, *invariants)

@@ -19,22 +19,30 @@ SPARE = 2
 MOST_OF_CHUNK = 4
 
 
-def least_buffers(slots: int, drafts: int) -> int:
-    """Return how many buffers so many sequences need at least, of which each verifies at most so many drafts.
+def least_buffers(slots: int) -> int:
+    """Return how many buffers so many sequences need at least: for the state that each goes on from, and for a step's.
 
-    Each has a state that it goes on from, and a step may write one behind each draft and before the first.  What there
-    is beyond keeps states of prefixes.
+    What there is beyond keeps states of prefixes.
     """
-    return slots * (1 + max(1 + drafts, 1 + SPARE, MOST_OF_CHUNK))
+    return slots * (1 + MOST_OF_CHUNK)
 
 
-def most_drafts(buffers: int, slots: int) -> int:
-    """Return how many drafts each of so many sequences may verify at a time, with so many buffers.
+def most_of_round(buffers: int, slots: int) -> int:
+    """Return how many states each of so many sequences may leave in a verification of drafts, with so many buffers.
 
     That leaves three in four of the buffers that are there for snapshots.
     """
-    least = least_buffers(1, 0)
-    return least - 2 + (buffers // slots - least) // 4
+    return MOST_OF_CHUNK + (buffers - least_buffers(slots)) // (4 * slots)
+
+
+def kept_drafts(drafts: int, states: int) -> list[int]:
+    """Return the numbers of accepted drafts behind which a verification leaves a state, where it may leave so many.
+
+    None and all are among them.  Where there are more between than it may leave, these are spread evenly: of what is
+    accepted, the drafts behind the last state are read again, with the token that follows them.
+    """
+    gaps = min(drafts, states - 1)
+    return [drafts * i // gaps for i in range(gaps)] + [drafts]
 
 
 class StatePool:

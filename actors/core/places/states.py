@@ -47,6 +47,7 @@ class States:
         records: of the slots, and then of the retained extents.
         changing: returns a slot's record if it may be changed now, and raises if not.
         grants: returns how many slots were granted so far.
+        of_round: how many states a sequence may leave in a verification of drafts.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class States:
         records: Sequence[SlotRecord],
         changing: Callable[[SlotView], SlotRecord],
         grants: Callable[[], int],
+        of_round: int,
     ) -> None:
+        self.of_round = of_round
         self._pool = pool
         self._records = records
         self._changing = changing

@@ -32,6 +32,8 @@ from runtime.checkpoint.families.layer_kinds import (
 )
 from runtime.checkpoint.families.layer_shapes import mlps_alone
 from runtime.checkpoint.families.layout import (
+    NEMOTRON_MODULE,
+    QWEN_MODULE,
     join_convolutions,
     mixers_by_kind,
     module_behind_layers,
@@ -106,7 +108,7 @@ _QWEN3_NEXT = Family(
     recurrent={LINEAR: gated_delta},
     partial_rotary=True,
     experts=qwen_shared_experts,
-    layout=(module_behind_layers, split_query_gate, split_delta),
+    layout=(module_behind_layers(QWEN_MODULE), split_query_gate, split_delta),
     passed_over=("mtp.",),  # further layers of the module
     defaults={
         "intermediate_size": 5632,
@@ -133,7 +135,7 @@ _QWEN3_5 = replace(
     _QWEN3_NEXT,
     model_type="qwen3_5_text",
     experts=no_experts,
-    layout=(text_part, module_behind_layers, split_query_gate),
+    layout=(text_part, module_behind_layers(QWEN_MODULE), split_query_gate),
     defaults={**_QWEN3_NEXT.defaults, "num_key_value_heads": 4},
 )
 _QWEN3_5_MOE = replace(
@@ -250,9 +252,10 @@ _NEMOTRON = Family(
     experts=nemotron_experts,
     layout=(
         renamed({"backbone": "model", "model.embeddings": "model.embed_tokens", "model.norm_f": "model.norm"}),
+        module_behind_layers(NEMOTRON_MODULE),
         mixers_by_kind,
     ),
-    passed_over=("mtp.",),
+    passed_over=("mtp.",),  # further layers of the module, and modules of another form
     aliases={"hybrid_override_pattern": "layer_types", "layers_block_type": "layer_types"},
     defaults={
         "num_key_value_heads": 8,

@@ -72,9 +72,9 @@ _NOT_TEXT = re.compile(
     r"(model\.)?(vision_tower|audio_tower|multi_modal_projector|embed_vision|embed_audio|vision_embedder|visual)\."
 )
 
-# Parts of Qwen's module for multi-token prediction, and what they are called below a layer of DeepSeek-V3's.  An
-# embedding of the module's own is not read: it keeps its name there, and is refused by it.
-_MODULE_PARTS = {
+# Parts of a module for multi-token prediction, and what they are called below a layer of DeepSeek-V3's.  What is not
+# read keeps its name there, and is refused by it, such as an embedding of the module's own.
+QWEN_MODULE = {
     "fc": ".eh_proj",
     "pre_fc_norm_embedding": ".enorm",
     "pre_fc_norm_hidden": ".hnorm",
@@ -82,10 +82,20 @@ _MODULE_PARTS = {
     "layers.0": "",
     "embed_tokens": ".mtp.embed_tokens",
 }
+# Of Nemotron 3: a layer that attends, and one of experts, which are the parts of one.  Sources: `nemotron_h_mtp.py` of
+# vLLM and of SGLang, which take the state behind the target's final norm, and chain the module's output behind its own.
+NEMOTRON_MODULE = {
+    "layers.0": "",
+    "layers.1.norm": ".mlp.norm",
+    "layers.1.mixer": ".mlp",
+    "layers.1.final_layernorm": ".shared_head.norm",
+    "layers.1": ".mtp.layers.1",
+    "embed_tokens": ".mtp.embed_tokens",
+}
 
 _BESIDE = re.compile(r"^(model\.layers\.\d+\.)((?:router|experts)\.)")
 _KEYS_VALUES = re.compile(r"model\.layers\.(?P<layer>\d+)\.self_attn\.[kv]_(?:proj|norm)\.")
-_MIXER = re.compile(r"^(model\.layers\.)(\d+)\.(?:mixer|self_attn)\.")
+_MIXER = re.compile(r"^(model\.layers\.)(\d+)\.(mixer|self_attn|norm)\.")
 _MIXERS: Mapping[type[object], str] = {NoMixerConfig: "mlp", Mamba2Config: "mamba", GatedDeltaConfig: "linear_attn"}
 _ROTATED = re.compile(r"\.self_attn\.[qk]_(?P<kind>proj|norm)\.(?:weight|bias)$")
 
@@ -166,10 +176,18 @@ def split_delta(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[s
     return tensors
 
 
-def module_behind_layers(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
-    """Name the module for multi-token prediction of Qwen's files as DeepSeek-V3's do: a layer behind the last."""
-    layer = f"model.layers.{config.num_layers}"
-    return renamed({f"mtp.{part}": f"{layer}{own}" for part, own in _MODULE_PARTS.items()})(tensors, config)
+def module_behind_layers(parts: Mapping[str, str]) -> Rule:
+    """Return a rule that names a module for multi-token prediction as DeepSeek-V3's files do: a layer behind the last.
+
+    Args:
+        parts: of names, and what they are called below that layer.
+    """
+
+    def rename(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
+        layer = f"model.layers.{config.num_layers}"
+        return renamed({f"mtp.{part}": f"{layer}{own}" for part, own in parts.items()})(tensors, config)
+
+    return rename
 
 
 def join_convolutions(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
@@ -186,12 +204,15 @@ def join_convolutions(tensors: Mapping[str, StoredTensor], config: Sizes) -> Map
 
 
 def mixers_by_kind(tensors: Mapping[str, StoredTensor], config: Sizes) -> Mapping[str, StoredTensor]:
-    """Give `mixer` the name of what it is in each layer (Nemotron-H), and `self_attn`, too (Kimi)."""
+    """Name `mixer` and `norm` by what they are in each layer (Nemotron-H), and `self_attn`, too (Kimi)."""
 
     def own(found: re.Match[str]) -> str:
         layer = int(found[2])
         kind = config.recurrent[layer] if layer < config.num_layers else None
-        return f"{found[1]}{layer}.{_MIXERS.get(type(kind), 'self_attn')}."
+        name = _MIXERS.get(type(kind), "self_attn")
+        if found[3] == "norm":
+            name = "mlp.norm" if name == "mlp" else "norm"
+        return f"{found[1]}{layer}.{name}."
 
     return {_MIXER.sub(own, name): stored for name, stored in tensors.items()}
 

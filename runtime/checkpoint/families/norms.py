@@ -68,7 +68,7 @@ OLMO2 = Norms(
     after_mlp="post_feedforward_layernorm",
 )
 OLMO_HYBRID = replace(OLMO2, of_recurrent=LLAMA)
-NEMOTRON = Norms(eps_key="layer_norm_epsilon", before_attention="norm", before_mlp="norm")
+NEMOTRON = Norms(eps_key="layer_norm_epsilon", before_attention="norm", before_mlp="mlp.norm")
 LFM2 = Norms(eps_key="norm_eps", before_attention="operator_norm", before_mlp="ffn_norm")
 GLM4 = Norms(after_attention="post_self_attn_layernorm", after_mlp="post_mlp_layernorm")
 COHERE = Norms(kind="layer", eps_key="layer_norm_eps", before_mlp=None, parallel=True)

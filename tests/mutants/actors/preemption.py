@@ -162,7 +162,7 @@ MUTANTS = (
     Mutant(
         "one that was preempted goes on without its newest token",
         "actors/core/holds.py",
-        "            hold.prompt.extend([newest])\n",
+        "            hold.prompt.extend(unread[-1:] if work.phase is State.DRAFT else unread)\n",
         "",
         (f"{SCENARIOS}::test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was",),
     ),

@@ -52,16 +52,44 @@ MUTANTS = (
     Mutant(
         "the states of drafts are wanted one row too soon",
         PLANNER,
-        "            return range(rows - len(segment.drafts), rows + 1)\n",
-        "            return range(max(1, rows - len(segment.drafts) - 1), rows)\n",
+        "            return [rows - drafts + accepted for accepted in kept_drafts(drafts, of_round)]\n",
+        "            return {max(1, rows - drafts + accepted - 1) for accepted in kept_drafts(drafts, of_round)}\n",
         SCENARIOS,
     ),
     Mutant(
         "a state is noted under one token more than it is of",
         SETTLEMENT,
-        "            left = segment.states_after(len(rows), result.rows, goes_on=goes_on)\n",
-        "            left = {end + (end < len(slot.tokens)): buffer for end, buffer in "
-        "segment.states_after(len(rows), result.rows, goes_on=goes_on).items()}\n",
+        "            states.commit(slot, left, passing",
+        "            left = {end + (end < len(slot.tokens)): buffer for end, buffer in left.items()}\n"
+        "            states.commit(slot, left, passing",
+        SCENARIOS,
+    ),
+    Mutant(
+        "accepted drafts count that have left no state",
+        SETTLEMENT,
+        "        rows = rows[: max(left) - segment.start] if left else rows\n",
+        "",
+        SCENARIOS,
+    ),
+    Mutant(
+        "accepted drafts that have left no state are not read again",
+        "actors/generating/decode.py",
+        "    unread = output.sequence[hold.length :]",
+        "    unread = output.sequence[-1:]",
+        SCENARIOS,
+    ),
+    Mutant(
+        "a model drafts behind accepted drafts that are to be read again",
+        "actors/generating/drafting.py",
+        "        if hold.length + 1 < len(output.sequence):\n            return []\n",
+        "",
+        SCENARIOS,
+    ),
+    Mutant(
+        "who is preempted forgets accepted drafts that are to be read again",
+        "actors/core/holds.py",
+        "            hold.prompt.extend(unread[-1:] if work.phase is State.DRAFT else unread)\n",
+        "            hold.prompt.extend(unread[-1:])\n",
         SCENARIOS,
     ),
     Mutant(

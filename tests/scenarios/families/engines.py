@@ -40,6 +40,7 @@ async def open_family(
     audit_share: float = 0.0,
     chunk: int = CHUNK,
     burst_seconds: float | None = 0.008,
+    drafts: int = 3,
     **options: Any,  # noqa: ANN401
 ) -> AsyncIterator[Engine]:
     """Open an engine over the model in `folder`, in float32; whatever was restored, its books agree in the end.
@@ -53,6 +54,7 @@ async def open_family(
         audit_share: of the cache's hits.
         chunk: rows of a prompt that are read in a step.
         burst_seconds: for how long tokens are gathered; None for no bursts.
+        drafts: how many tokens are drafted at a time.
         options: others of how it is loaded.
     """
     given: dict[str, Any] = {"device": "cpu", "dtype": "float32", "threads": 1} | options
@@ -63,7 +65,7 @@ async def open_family(
     executor = InlineExecutor(target, plan.load(target))
     tiers = TierOptions(ram=0 if checkpoint.config.is_hybrid else 64 * MIB, folder=disk)
     config = EngineConfig(
-        slots, 8, chunk_tokens=chunk, speculate=speculate, draft_tokens=3, burst_seconds=burst_seconds
+        slots, 8, chunk_tokens=chunk, speculate=speculate, draft_tokens=drafts, burst_seconds=burst_seconds
     )
     identity = checkpoint.fingerprint()
     served = replace(served, state_buffers=0 if target.buffers is None else target.buffers.count)

@@ -15,6 +15,7 @@ from runtime.text.stop_strings import StopAutomaton
 from tests.fakes.kv_simulation import open_kv_simulation, text, until
 from tests.fakes.simulation import CULPRIT, ask, simulated
 from tests.scenarios.engine.together import STEP, same_time
+from tests.sim.device import VOCABULARY
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -34,7 +35,7 @@ def recurrent(
     **config: Any,  # noqa: ANN401
 ) -> AbstractAsyncContextManager[KVSimulation]:
     """Open a simulation with so many more buffers than its slots need, and without tiers if nothing else is said."""
-    buffers = least_buffers(slots, drafts) + more
+    buffers = least_buffers(slots) + more
     settings: dict[str, Any] = {
         "ram": 0,
         "layers": LAYERS,
@@ -123,7 +124,7 @@ async def test_of_too_many_states_those_go_that_cost_least_to_compute_again() ->
         assert sim.rows(again) <= BLOCK_TOKENS
         told = sim.engine.statistics().manager.states
         assert told is not None
-        assert told.named == told.snapshots == len(lengths(sim)) <= told.buffers == least_buffers(1, 0) + 2
+        assert told.named == told.snapshots == len(lengths(sim)) <= told.buffers == least_buffers(1) + 2
         assert told.evicted > 0
 
 
@@ -176,6 +177,38 @@ async def test_the_states_of_rejected_drafts_are_nobodys(source: Proposer) -> No
         counts = sim.manager.counts
         assert 0 < counts.accepted < counts.drafted
         assert [lengths(sim, slot)[-1] for slot in range(2)] == [60 + 49] * 2
+
+
+@pytest.mark.parametrize("source", [Proposer.NGRAM, Proposer.DRAFT, Proposer.MTP, Proposer.ASSISTANT])
+@simulated(seeds=2)
+async def test_accepted_drafts_that_have_left_no_state_are_read_again(source: Proposer) -> None:
+    """Of eight states that a verification of seven drafts could leave, there is room for four."""
+    vocabulary = 5 if source is Proposer.NGRAM else VOCABULARY
+    async with recurrent(slots=2, more=0, drafts=7, speculate=source, vocabulary=vocabulary) as sim:
+        async with trio.open_nursery() as nursery:
+            for n in range(2):
+                nursery.start_soon(sim.client, ask(f"r{n}", text(30, n), max_tokens=60))
+        rows = [run.rows for step in sim.steps if not step.drafting for run in step.runs if run.start >= 30]
+        counts = sim.manager.counts
+        assert 0 < counts.accepted < counts.drafted
+        assert sum(rows) - len(rows) > counts.drafted
+
+
+@pytest.mark.parametrize("tokens", [9, 10, 11])
+@simulated()
+async def test_who_is_preempted_reads_again_what_has_left_no_state(tokens: int) -> None:
+    """Whenever that is: of a prediction that is wrong in every eighth token, five drafts at a time are accepted."""
+    given: dict[str, Any] = {"ram": 100, "preemption": "on", "positions": 1024}
+    async with recurrent(more=0, drafts=7, speculate=Proposer.NGRAM, **given) as sim:
+        right = sim.model.continuation(text(30, 1), 40)
+        prediction = tuple(token if place % 8 else token + 1 for place, token in enumerate(right))
+        async with trio.open_nursery() as nursery:
+            story = sim.expect(ask("old", text(30, 1), max_tokens=40, priority=1, prediction=prediction))
+            nursery.start_soon(sim.client, story.asked)
+            await until(lambda: len(story.events) > tokens)
+            await sim.client(ask("new", text(90, 2), max_tokens=5))
+        assert sim.manager.preemption.resumes == 1
+        assert story.finished().timings.draft_n_accepted >= 15
 
 
 @simulated()

@@ -153,6 +153,17 @@ def test_in_company_fewer_are_drafted() -> None:
     assert next_of(length, machine) > 0, "and more again when they have gone"
 
 
+def test_where_drafts_leave_no_state_there_are_fewer() -> None:
+    """Of those that are accepted some are read again, which counts as what rows take."""
+    prior, costs = Acceptance(), StepCostModel()
+    for rows in [1, 9] * 100:
+        prior.observe(10, 9)
+        costs.observe(rows, 0, 0, 0.8 + 0.2 * rows)
+    drafts = [DraftLength(prior=prior, states=states).next(costs, None, 0) for states in (9, 6, 2)]
+    assert drafts == sorted(drafts, reverse=True)
+    assert drafts[0] > drafts[-1] > 1, "more than there are states for"
+
+
 def test_a_prior_saves_the_first_tries() -> None:
     length, machine = opened("cheap drafts", prior=(prior := Acceptance()))
     write(length, machine, always(0.95))

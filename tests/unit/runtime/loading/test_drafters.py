@@ -37,7 +37,7 @@ from runtime.text.tokenizer import Tokenizer
 from tests.models.assistants import write_gemma4
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
-from tests.models.mtp_checkpoints import write_deepseek, write_mimo, write_qwen3_5
+from tests.models.mtp_checkpoints import write_deepseek, write_mimo, write_nemotron, write_qwen3_5
 from tests.models.speculation_driver import Speculating, open_pair, speculate
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
 
@@ -242,6 +242,20 @@ def test_qwens_module_with_an_embedding_of_its_own_is_refused(tmp_path: Path) ->
     with_tensor(tmp_path, "mtp.embed_tokens.weight")
     open_pair(tmp_path, Proposer.OFF)
     with pytest.raises(CheckpointError, match=r"mtp\.embed_tokens\.weight belongs to no part"):
+        open_pair(tmp_path, Proposer.MTP)
+
+
+# --- Nemotron -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["layers.0.mixer.conv1d.weight", "layers.1.mixer.gate_proj.weight", "layers.1.hnorm"])
+def test_nemotrons_module_with_a_part_that_is_not_known_is_refused(tmp_path: Path, name: str) -> None:
+    write_nemotron(tmp_path)
+    with_tensor(tmp_path, "mtp.layers.2.norm.weight")  # of a further module
+    assert plan(tmp_path).proposer is Proposer.MTP
+    with_tensor(tmp_path, f"mtp.{name}")
+    open_pair(tmp_path, Proposer.OFF)
+    with pytest.raises(CheckpointError, match="belongs to no part"):
         open_pair(tmp_path, Proposer.MTP)
 
 

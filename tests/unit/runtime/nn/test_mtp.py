@@ -22,6 +22,7 @@ from tests.models.mtp_checkpoints import (
     write_deepseek3,
     write_glm4_moe,
     write_mimo,
+    write_nemotron,
     write_qwen3_5,
     write_qwen3_5_moe,
     write_qwen3_next,
@@ -57,6 +58,7 @@ WRITTEN = [
     write_qwen3_next,
     write_qwen3_5,
     write_qwen3_5_moe,
+    write_nemotron,
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.places.state_pool import StatePool, least_buffers
+from actors.core.places.state_pool import StatePool, kept_drafts, least_buffers, most_of_round
 from runtime.loading.footprint import PER_SLOT
 
 
@@ -37,10 +37,30 @@ def test_a_count_that_is_wrong_is_found(named: list[int]) -> None:
         pool.check_integrity(named)
 
 
-@pytest.mark.parametrize(("drafts", "of_each"), [(0, 5), (3, 5), (8, 10)])
-def test_each_slot_has_a_state_and_what_a_step_writes(drafts: int, of_each: int) -> None:
-    assert least_buffers(3, drafts) == 3 * of_each
-
-
 def test_a_model_is_loaded_with_as_many_as_its_sequences_need() -> None:
-    assert least_buffers(1, 0) == PER_SLOT
+    assert least_buffers(1) == PER_SLOT
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize(("snapshots", "states"), [(0, 4), (3, 4), (4, 5), (8, 6), (100, 29)])
+def test_of_four_buffers_for_snapshots_a_round_may_have_one(slots: int, snapshots: int, states: int) -> None:
+    buffers = least_buffers(slots) + slots * snapshots
+    assert most_of_round(buffers, slots) == states
+    assert slots * (1 + states) <= buffers, "each has the state that it goes on from, too"
+
+
+@pytest.mark.parametrize(
+    ("drafts", "states", "kept"),
+    [
+        (1, 4, [0, 1]),
+        (3, 4, [0, 1, 2, 3]),
+        (4, 4, [0, 1, 2, 4]),
+        (8, 4, [0, 2, 5, 8]),
+        (8, 6, [0, 1, 3, 4, 6, 8]),
+        (16, 4, [0, 5, 10, 16]),
+    ],
+)
+def test_a_round_keeps_what_is_before_its_first_draft_and_behind_its_last(
+    drafts: int, states: int, kept: list[int]
+) -> None:
+    assert kept_drafts(drafts, states) == kept

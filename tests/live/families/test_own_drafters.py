@@ -1,4 +1,4 @@
-"""A hybrid's own module drafts for it: a hang-up in the middle of that costs nobody a token (seed 3)."""
+"""Drafters of a target's own, a hybrid's module and what reads Gemma 4's KV: hang-ups cost nobody a token (seed 3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from tests.live.families.subject import CONTEXT, Subject, serving
 from tests.live.http_client import Http1, completion
 from tests.live.server import most_layers_after_cancel, stage
+from tests.models.assistants import write_agreeing_gemma4
 from tests.models.mtp_checkpoints import write_agreeing_qwen3_5
 from tests.models.step_driver import random_tokens
 
@@ -18,12 +19,15 @@ if TYPE_CHECKING:
 
 
 HANG_UPS = [Http1.close, Http1.reset, Http1.half_close]
-DRAFTS = ("--speculate", "mtp", "--draft-tokens", "2")
+WRITTEN = {"mtp": write_agreeing_qwen3_5, "assistant": write_agreeing_gemma4}
 
 
-@pytest.fixture(scope="module")
-def subject(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    with serving(write_agreeing_qwen3_5, tmp_path_factory.mktemp("hybrid"), "--slots", "2", *DRAFTS) as served:
+@pytest.fixture(scope="module", params=WRITTEN)
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    folder, proposer = tmp_path_factory.mktemp("drafts"), request.param
+    model = ("--draft-model", str(folder / "assistant")) if proposer == "assistant" else ()
+    flags = "--slots", "2", "--speculate", proposer, "--draft-tokens", "2", *model
+    with serving(WRITTEN[proposer], folder, *flags) as served:
         yield served
 
 
@@ -50,5 +54,5 @@ def test_a_hang_up_while_tokens_are_drafted_or_verified_costs_nobody_a_token(sub
         spoken = neighbour.tokens
     subject.check(alone, spoken)
     speculation = server.get("/v1/statistics")["speculation"]
-    assert speculation["proposer"] == "mtp"
+    assert speculation["proposer"] in WRITTEN
     assert 0 < speculation["accepted_tokens"] < speculation["drafted_tokens"]
