@@ -47,7 +47,7 @@ from runtime.selftest.rates import (
     threads,
 )
 from runtime.selftest.readbacks import check_readbacks
-from runtime.selftest.single_rows import check_single_rows
+from runtime.selftest.single_rows import check_few_states, check_single_rows
 from runtime.step.device import select_device
 from runtime.step.thread_executor import open_thread_executor
 from web.http.listeners import open_listeners
@@ -225,6 +225,7 @@ async def _parity(
         await checks.make("parity", name, partial(compared, check))
     await checks.make("parity", "drafting module", partial(compared, lambda parity: parity.module(plan)))
     await checks.make("parity", "single rows", partial(executor.call, partial(check_single_rows, executor.model)))
+    await checks.make("parity", "few states", partial(executor.call, partial(check_few_states, executor.model)))
     await checks.make("parity", "steps ahead", partial(executor.call, partial(check_next_step, executor.model)))
     for group in CODE_GROUPS:
         codes = partial(check_codes, group, executor.model)

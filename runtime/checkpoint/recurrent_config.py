@@ -175,3 +175,9 @@ RecurrentConfig: TypeAlias = ShortConvConfig | GatedDeltaConfig | Mamba2Config |
 
 # What each layer has in the place of attention, or beside it; None is attention alone.
 Recurrent: TypeAlias = tuple[RecurrentConfig | NoMixerConfig | None, ...]
+
+
+def distinct_recurrences(recurrent: Recurrent) -> tuple[ShortConvConfig | GatedDeltaConfig | Mamba2Config, ...]:
+    """Return what layers have that stores a state, each once; what stands beside attention is Mamba 2."""
+    alone = (own.mamba if isinstance(own, BesideAttentionConfig) else own for own in recurrent)
+    return tuple(dict.fromkeys(own for own in alone if not isinstance(own, NoMixerConfig | None)))

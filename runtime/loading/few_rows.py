@@ -6,6 +6,7 @@ Where results are to be deterministic, the kernels compute all rows; it is refus
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -22,21 +23,24 @@ if TYPE_CHECKING:
     from runtime.devices.cuda.capture import Capture
     from runtime.devices.native.kernels import Kernels
     from runtime.devices.single_rows.rows import RowKernels
+    from runtime.devices.single_rows.states import StateKernels
     from runtime.loading.options import LoadOptions
 
 
 class FewRows(NamedTuple):
-    """Kernels for few rows; at most one of these, and none where PyTorch computes all.
+    """Kernels for few rows: those of one device, and none where PyTorch computes all.
 
     Attributes:
         kernels: compute layers on a CPU.
         capture: records layers on CUDA.
         row_kernels: attend on MPS.
+        state_kernels: compute the rules of recurrent layers there.
     """
 
     kernels: Kernels | None = None
     capture: Capture | None = None
     row_kernels: RowKernels | None = None
+    state_kernels: StateKernels | None = None
 
 
 def check_deterministic(options: LoadOptions) -> None:
@@ -78,7 +82,11 @@ def open_few_rows(
     elif native == "auto":
         from runtime.devices.cuda.capture import open_capture  # of other devices nothing is imported
 
-        found = FewRows(capture=open_capture(device), row_kernels=open_row_kernels(config, device, dtype))
+        found = FewRows(
+            capture=open_capture(device),
+            row_kernels=open_row_kernels(config, device, dtype),
+            state_kernels=open_state_kernels(config, device, dtype),
+        )
     if deterministic and found.kernels is None:
         raise _refused("what it takes are kernels, which cannot be used here; the log says why")
     return found
@@ -91,6 +99,18 @@ def open_row_kernels(config: ModelConfig, device: torch.device, dtype: torch.dty
     from runtime.devices.mps.rows import open_rows
 
     return open_rows(config, device, dtype)
+
+
+def open_state_kernels(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> StateKernels | None:
+    """Return what computes the rules of recurrent layers in such steps; None where there are no such layers, too."""
+    if device.type != "mps" or not config.is_hybrid:
+        return None
+    from runtime.devices.mps.compiling import agreeing
+    from runtime.devices.mps.states import compile_states
+    from runtime.nn.state_check import check_states
+
+    compare = partial(check_states, config=config, device=device, dtype=dtype)
+    return agreeing("recurrent layers", partial(compile_states, config, dtype), compare)
 
 
 @contextmanager

@@ -11,7 +11,8 @@ an executor.
 - `mtp`: `MtpModule`, the target's multi-token-prediction module as a drafter; `draft_model`: `DraftModel`
 - `weights`: `Weights`, `load_weights`, `random_weights`; `source`: `WeightSource`, where they come from, such as files
   (`stored_source`); `plan`: `planned_bytes`, what they will take
-- `native_draws`: `NativeDraws`, tokens drawn by kernels; `native_stack`: `NativeStack`, layers by kernels in one call
+- `native_draws`: `NativeDraws`, tokens drawn by kernels; `native_stack`: `NativeStack`, layers by kernels in one call;
+  `state_check`: `check_states`, kernels for few rows of recurrent layers beside PyTorch
 - `layers`: what a decoder layer is made of; `recurrent`: the mathematics of recurrent ones
 - `matrices`: products with weight matrices, and embeddings
 """

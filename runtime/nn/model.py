@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from runtime.devices.cuda.capture import Capture
     from runtime.devices.native.kernels import Kernels
     from runtime.devices.single_rows.rows import RowKernels
+    from runtime.devices.single_rows.states import StateKernels
     from runtime.kv.cache import KVCache
     from runtime.kv.states import StateBuffers
     from runtime.nn.layers.native_layer import AnyLayer
@@ -109,6 +110,7 @@ class Transformer:
             is to do all.
         capture: records the layers that it can for steps of few rows; None where none are.
         row_kernels: attend in steps of few rows, row by row; None where attention is always by segments.
+        state_kernels: compute the rules of recurrent layers in such steps; None where PyTorch does.
         deterministic: whether `kernels` are to compute all rows, so that no row's result depends on its neighbours.
         buffers: for the states of recurrent layers; None where there are no such layers.
 
@@ -125,6 +127,7 @@ class Transformer:
         kernels: Kernels | None = None,
         capture: Capture | None = None,
         row_kernels: RowKernels | None = None,
+        state_kernels: StateKernels | None = None,
         *,
         deterministic: bool = False,
         buffers: StateBuffers | None = None,
@@ -155,6 +158,7 @@ class Transformer:
         self._stacks = native_stacks(self._layers, kv)
         self.capture = capture
         self.row_kernels = row_kernels
+        self.state_kernels = state_kernels
         self._recorded = None if capture is None else RecordedLayers(weights.layers, config, kv, capture)
         self._run_ahead = RunAhead(self._device)
         self._penalties = MaskPenalties(self._device)
@@ -245,7 +249,8 @@ class Transformer:
         self, segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer
     ) -> StateRows | None:
         """Stage which states the segments go on from; None where no layer is recurrent."""
-        return None if self.buffers is None else StateRows.stage(self.buffers, segments, ranges, staging)
+        own, kernels = self.buffers, self.state_kernels
+        return None if own is None else StateRows.stage(own, segments, ranges, staging, kernels)
 
     def run_layer(self, batch: Batch, index: int) -> int:
         """Encode one layer; returns how many layers the device has not finished."""
@@ -304,9 +309,7 @@ class Transformer:
                 self.kv.copy(source, slot, start, end, least, source_origin=source_origin, origin=origin)
             case Relocate(_, source, target, rows):
                 self.kv.relocate(source, target, rows)
-                if (
-                    self.states is not None
-                ):  # a module shares its target's: they are copied twice, which changes nothing
+                if self.states is not None:  # a module shares its target's: to copy them twice changes nothing
                     self.states.relocate(source, target, rows)
             case SaveState(_, buffer) if self.buffers is not None:
                 return self.buffers.save(buffer)

@@ -10,5 +10,5 @@ rests on the rest of `runtime`.
     rates        bandwidth, products, decoding and prefill, measured
     readbacks    check_readbacks: how often the host waits for the device in a step
     next_step    check_next_step: steps that begin ahead beside steps one by one
-    single_rows  check_single_rows: kernels of attention beside PyTorch's operations
+    single_rows  check_single_rows, check_few_states: kernels of few rows beside PyTorch's operations
 """

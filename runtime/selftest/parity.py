@@ -57,13 +57,19 @@ class Overheard(Linear):
 
 
 class Subject:
-    """A model whose scores can be seen.  It shares weights, KV, states and kernels of single rows with `model`."""
+    """A model whose scores can be seen.  It shares weights, KV, states and kernels of few rows with `model`."""
 
     def __init__(self, model: Transformer) -> None:
         self._head = Overheard(model.weights.lm_head)
         weights = replace(model.weights, lm_head=self._head)
         self.model = Transformer(
-            model.config, weights, model.kv, model.states, row_kernels=model.row_kernels, buffers=model.buffers
+            model.config,
+            weights,
+            model.kv,
+            model.states,
+            row_kernels=model.row_kernels,
+            state_kernels=model.state_kernels,
+            buffers=model.buffers,
         )
 
     def run(

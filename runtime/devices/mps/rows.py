@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import logging
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.devices.mps.compiling import VALUES, NoKernels, agreeing, with_definitions
 from runtime.devices.single_rows.check import check_rows
 from runtime.devices.single_rows.rows import kv_strides, splits_for
 
@@ -17,22 +18,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
+    from runtime.devices.mps.compiling import Library
     from runtime.devices.single_rows.rows import RowKernels, RowTable, Scoring
 
 SOURCE = Path(__file__).with_name("kernels.metal")
-VALUES = {torch.float32: "float", torch.float16: "half", torch.bfloat16: "bfloat"}
 THREADS = 256  # of a thread group of `attend_rows`, as the source says; and the most numbers of a head
 STEP_DIM = 8  # that the numbers of a head are a multiple of
 KEYS_OF_A_SPLIT = 64  # at least: eight for each of its SIMD groups
-
-logger = logging.getLogger("cede.model")
-
-
-class Library(Protocol):
-    """Result of `torch.mps.compile_shader`: the kernels, as attributes."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        """Return what launches a kernel."""
 
 
 class MetalRows:
@@ -110,14 +102,8 @@ def _splits(programs: int, longest: int | None, window: int | None) -> int:
 
 
 def source_of(dtype: torch.dtype, dim: int) -> str:
-    """Return the kernels' source for a type and a size, which are defined behind Metal's own headers."""
-    defined = {"VALUE": VALUES[dtype], "DIM": dim}
-    lines = (f"#define {name} {what}\n" for name, what in defined.items())
-    return f"#include <metal_stdlib>\n{''.join(lines)}\n{SOURCE.read_text()}"
-
-
-class NoKernels(Exception):
-    """Reason why a model's single rows have no kernels here, in words for the log."""
+    """Return the kernels' source for a type and a size."""
+    return with_definitions(SOURCE, VALUE=VALUES[dtype], DIM=dim)
 
 
 def compile_rows(config: ModelConfig, dtype: torch.dtype) -> MetalRows:
@@ -140,23 +126,10 @@ def compile_rows(config: ModelConfig, dtype: torch.dtype) -> MetalRows:
 def open_rows(config: ModelConfig, device: torch.device, dtype: torch.dtype) -> RowKernels | None:
     """Return kernels for the single rows of a model; None, with a line in the log, where they cannot be used.
 
-    They are compared with PyTorch's operations before they are used: they have been run on few Macs, or none.
-
     Args:
         config: the model's.
         device: an MPS.
         dtype: of queries and KV.
     """
-    try:
-        kernels = compile_rows(config, dtype)
-        error = check_rows(kernels, device, dtype, config.head_dim)
-    except Exception as why:  # whatever PyTorch, Metal's compiler or the comparison raises: there is another way
-        logger.info("no Metal kernels for attention of few rows: %s", _in_a_line(why))
-        return None
-    logger.info("attention of few rows by Metal kernels, which differ from PyTorch's by %.1e", error)
-    return kernels
-
-
-def _in_a_line(error: Exception) -> str:
-    """Return what a compiler says in many lines in one, and no more than the beginning."""
-    return " ".join(str(error).split())[:300] or type(error).__name__
+    compare = partial(check_rows, device=device, dtype=dtype, dim=config.head_dim)
+    return agreeing("attention", partial(compile_rows, config, dtype), compare)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from runtime.devices.native.structures import Layer, Marks, Matrix, Stack, Step
 
-INTERFACE = 19
+INTERFACE = 20
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 NEEDS = "they need an x86-64 processor with AVX2 and FMA, or 64-bit Arm"
@@ -88,6 +88,8 @@ class Kernels:
 
     def run_layer(self, layer: Layer, step: Step, block: int | None) -> None:
         """Transform the hidden states of all rows of a step in place, and write their KV; one call at a time.
+
+        Where the step has what a recurrent layer's input gives, only what its output takes is computed, and the states.
 
         Args:
             layer: whose matrices in blocks are all in blocks of one size.

@@ -174,6 +174,11 @@ class Step(Structure):
         ("query_scale", c_void_p),  # float32 `[rows]`, of rotated queries; None for 1
         ("segment", c_void_p),
         ("shift", c_int64),  # bytes from the segments' keys and values to those of the layer
+        (
+            "projected",
+            c_void_p,
+        ),  # what a recurrent layer's input gives; None where the kernels compute all of the layer
+        ("mixed", c_void_p),  # likewise, room for what its output takes
     ]
 
 

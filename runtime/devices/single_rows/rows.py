@@ -148,8 +148,14 @@ def stage_single_rows(
     kernels: RowKernels | None, segments: Sequence[Segment], staging: StagingBuffer
 ) -> StagedRows | None:
     """Stage where the rows of a step lie; None where there are no kernels, or too many rows."""
-    counts = [len(segment.token_ids) for segment in segments]
-    if kernels is None or sum(counts) > MOST_ROWS or max(counts) > MOST_ROWS_OF_ONE:
+    if kernels is None or not are_few(segments):
         return None
     longest = max(segment.end - segment.first for segment in segments)
-    return StagedRows(staging.ints(table_numbers(segments, sum(counts))), longest, kernels)
+    rows = sum(len(segment.token_ids) for segment in segments)
+    return StagedRows(staging.ints(table_numbers(segments, rows)), longest, kernels)
+
+
+def are_few(segments: Sequence[Segment]) -> bool:
+    """Return whether a step has so few rows that kernels of single rows are for it."""
+    counts = [len(segment.token_ids) for segment in segments]
+    return sum(counts) <= MOST_ROWS and max(counts) <= MOST_ROWS_OF_ONE

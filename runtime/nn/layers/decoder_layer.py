@@ -25,6 +25,8 @@ from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.layers.short_conv import ShortConv
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.mlp import Mlp
     from runtime.nn.source import WeightSource
+
+    Mix = Callable[[Tensor, LayerRows, KVCache], Tensor]
 
 
 class SideBySide:
@@ -107,12 +111,12 @@ class DecoderLayer:
         others = self.beside_mlp, self.layer_input, self.altup, self.laurel, self.scalar
         return sum(part.nbytes for part in (self.attention, self.mlp, *norms, *others) if part is not None)
 
-    def __call__(self, batch: LayerRows, kv: KVCache) -> None:
-        """Transform the hidden states of all rows, in place, and write their KV."""
+    def __call__(self, batch: LayerRows, kv: KVCache, mix: Mix | None = None) -> None:
+        """Transform the hidden states of all rows, in place, and write their KV; `mix` is in the place of attention."""
         hidden = batch.hidden if self.altup is None else self.altup.predict(batch.hidden)
         normed = self.before_attention(hidden)
-        if self.attention is not None:
-            hidden.add_(self.after_attention(batch.whole(self.attention(normed, batch, kv))), alpha=self._scale)
+        if (mix := mix or self.attention) is not None:
+            hidden.add_(self.after_attention(batch.whole(mix(normed, batch, kv))), alpha=self._scale)
         if self.laurel is not None:
             self.laurel(normed, hidden)
         if self.mlp is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runtime.checkpoint.recurrent_config import GatedDeltaConfig
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
+    from runtime.nn.layers.recurrent import StateRows
     from runtime.nn.source import WeightSource
 
 
@@ -64,20 +65,27 @@ class GatedDelta:
         """Mix all rows, `[rows, hidden]` to the same, each with those of its sequence before it."""
         own, rows = self.config, len(x)
         mixed, gate = self.input(x).tensor_split([own.channels], dim=-1)
-        mixed = F.silu(batch.with_states.convolve(self._index, mixed, self.conv, None))
-        keys = own.key_heads * own.key_dim
-        query, key, value = mixed.tensor_split([keys, 2 * keys], dim=-1)
-        value = value.view(rows, own.heads, -1)
+        mixed = batch.with_states.convolve(self._index, mixed, self.conv, None, silu=True)
         rate = F.linear(x, self.rate)
         rate = rate if self.rate_up is None else F.linear(rate, self.rate_up)
+        ruled = self._rule(mixed, rate, F.linear(x, self.beta), batch.with_states)
+        gate = F.silu(gate.float()) if self.gate_up is None else self.gate_up(gate).float().sigmoid()
+        gated = self.norm(ruled).float() * gate.view(rows, own.heads, -1)
+        return self.output(gated.to(x.dtype).flatten(1))
+
+    def _rule(self, mixed: Tensor, rate: Tensor, share: Tensor, states: StateRows) -> Tensor:
+        """Return what the rule gives, `[rows, heads, value_dim]`; the arguments are as in `StateKernels.delta`."""
+        own, rows, keys = self.config, len(mixed), self.config.key_heads * self.config.key_dim
+        if states.kernels is not None:
+            kept = states.buffers.part(self._index, 1)
+            return states.kernels.delta(own, (mixed, rate, share), self.decay, self.rate_bias, kept, states.table)
+        query, key, value = mixed.tensor_split([keys, 2 * keys], dim=-1)
+        value = value.view(rows, own.heads, -1)
         parts = (
             l2norm(query.view(rows, own.key_heads, -1)),
             l2norm(key.view(rows, own.key_heads, -1)),
             value,
             self.decay * F.softplus(rate.float().view(rows, own.heads, -1) + self.rate_bias),
-            F.linear(x, self.beta).float().sigmoid() * own.beta,
+            share.float().sigmoid() * own.beta,
         )
-        ruled = batch.with_states.recur(self._index, parts, value, gated_delta_step, gated_delta_rule)
-        gate = F.silu(gate.float()) if self.gate_up is None else self.gate_up(gate).float().sigmoid()
-        gated = self.norm(ruled).float() * gate.view(rows, own.heads, -1)
-        return self.output(gated.to(x.dtype).flatten(1))
+        return states.recur(self._index, parts, value, gated_delta_step, gated_delta_rule)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
     from runtime.nn.layers.norm import Norm
+    from runtime.nn.layers.recurrent import StateRows
     from runtime.nn.source import WeightSource
 
 
@@ -62,19 +63,24 @@ class Mamba2:
         own, rows = self.config, len(x)
         given = self.input(x) if self._factors is None else self.input(x) * self._factors
         gate, mixed, time = given.tensor_split([own.inner, own.inner + own.channels], dim=-1)
-        mixed = F.silu(batch.with_states.convolve(self._index, mixed, self.conv, self.conv_bias))
-        inner, keys, queries = mixed.split_with_sizes([own.inner, own.groups * own.size, own.groups * own.size], dim=-1)
-        inner = inner.view(rows, own.heads, -1)
-        parts = (
-            inner,
-            F.softplus(time.float() + self.rate_bias),
-            keys.view(rows, own.groups, -1),
-            queries.view(rows, own.groups, -1),
-        )
-        scanned = batch.with_states.recur(self._index, parts, inner, self._step, self._scan)
+        mixed = batch.with_states.convolve(self._index, mixed, self.conv, self.conv_bias, silu=True)
+        scanned = self._rule(mixed, time, batch.with_states)
         scanned, opened = scanned.float().view(rows, own.groups, -1), F.silu(gate.float()).view(rows, own.groups, -1)
         gated = self.norm(scanned) * opened if own.norm_before_gate else self.norm(scanned * opened)
         return self.output(gated.to(x.dtype).flatten(1))
+
+    def _rule(self, mixed: Tensor, time: Tensor, states: StateRows) -> Tensor:
+        """Return what the model gives, `[rows, heads, head_dim]`; arguments are as in `StateKernels.state_space`."""
+        own, rows = self.config, len(mixed)
+        if states.kernels is not None:
+            kept = states.buffers.part(self._index, 1)
+            return states.kernels.state_space(
+                own, (mixed, time), self.decay, self.rate_bias, self.skip, kept, states.table
+            )
+        x, b, c = mixed.split_with_sizes([own.inner, own.groups * own.size, own.groups * own.size], dim=-1)
+        x, (b, c) = x.view(rows, own.heads, -1), (y.view(rows, own.groups, -1) for y in (b, c))
+        parts = x, F.softplus(time.float() + self.rate_bias), b, c
+        return states.recur(self._index, parts, x, self._step, self._scan)
 
     def _step(self, x: Tensor, time: Tensor, b: Tensor, c: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
         return ssm_step(x, time, self.decay, b, c, self.skip, states)

@@ -2,7 +2,7 @@
 
 Many rows, as a chunk of a prompt has, go through the kernels in pieces where that is faster: where they multiply bytes,
 unless bfloat16 rows attend to many keys, which PyTorch's attention takes less time for (bench/LOG.md).  Others are
-PyTorch's.
+PyTorch's, but for what is between the products of a recurrent layer.
 
 What the kernels make of a row does not depend, not by a bit, on how many rows there are beside it: no sum's order does.
 Of PyTorch's products that cannot be said.  So where results are to be the same whoever else is served, the kernels
@@ -23,14 +23,16 @@ from runtime.devices.native import structures
 from runtime.devices.native.structures import MOST_ROWS, OF_BYTES, Layer
 from runtime.nn.layers.mlp import GatedMlp
 from runtime.nn.layers.native_mixers import native_mixer, rows_of, step_of
-from runtime.nn.layers.native_recurrent import describe_norm
+from runtime.nn.layers.native_recurrent import NativeRecurrence, describe_norm
 from runtime.nn.layers.norm import NoNorm
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.matrices.native import NotInKernels, native_matrices, native_matrix
 from runtime.nn.matrices.native_product import DTYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
 
     from runtime.checkpoint.config import ModelConfig
     from runtime.devices.native.kernels import Kernels
@@ -135,27 +137,46 @@ class NativeLayer:
         if self._takes_all or batch.hidden.shape[0] <= MOST_ROWS:
             self._run_in_pieces(batch, kv)
             return
+        mix = self._mix if isinstance(self.mixer, NativeRecurrence) else None
         for places, taken in in_parts([self._takes(segment) for segment in batch.segments]):
-            (self._run_in_pieces if taken else self._layer)(batch.part(places), kv)
+            if taken:
+                self._run_in_pieces(batch.part(places), kv)
+            else:
+                self._layer(batch.part(places), kv, mix)
 
     def _takes(self, segment: Segment) -> bool:
         """Return whether the kernels are to compute a segment."""
         return segment.end - segment.start <= MOST_ROWS or (self._of_bytes and self.mixer.keys(segment) <= MOST_KEYS)
 
     def _run_in_pieces(self, batch: LayerRows, kv: KVCache) -> None:
-        rows = batch.hidden.shape[0]
-        if rows <= MOST_ROWS:
-            self._run(batch, kv)
-            return
-        for first in range(0, rows, MOST_ROWS):
-            self._run(batch.piece(range(first, min(rows, first + MOST_ROWS))), kv)
+        for _, piece in _pieces(batch):
+            rows = rows_of(piece)
+            left = self.mixer.fill(rows, piece, kv)
+            self.kernels.run_layer(self.described, step_of(piece, rows, self.mixer.rope), self._block)
+            for do in left:
+                do()
 
-    def _run(self, batch: LayerRows, kv: KVCache) -> None:
-        rows = rows_of(batch)
-        left = self.mixer.fill(rows, batch, kv)
-        self.kernels.run_layer(self.described, step_of(batch, rows, self.mixer.rope), self._block)
-        for do in left:
-            do()
+    def _mix(self, x: Tensor, batch: LayerRows, kv: KVCache) -> Tensor:
+        """Mix many rows of a recurrent layer: PyTorch multiplies, and the kernels do what is between the products."""
+        given = [matrix(x) for matrix in (*self.mixer.input, *self.mixer.rates)]
+        projected = torch.cat(given, dim=-1).float()
+        mixed = projected.new_empty(len(x), self.described.output.in_)
+        for first, piece in _pieces(batch):
+            rows = rows_of(piece)
+            step = step_of(piece, rows, None)
+            step.projected, step.mixed = projected[first].data_ptr(), mixed[first].data_ptr()
+            self.kernels.run_layer(self.described, step, self._block)
+        return self.mixer.output(mixed.to(x.dtype))
+
+
+def _pieces(batch: LayerRows) -> Iterator[tuple[int, LayerRows]]:
+    """Yield the rows in pieces that the kernels take at once, each with the number of its first row."""
+    rows = batch.hidden.shape[0]
+    if rows <= MOST_ROWS:
+        yield 0, batch
+        return
+    for first in range(0, rows, MOST_ROWS):
+        yield first, batch.piece(range(first, min(rows, first + MOST_ROWS)))
 
 
 def in_parts(taken: Sequence[bool]) -> list[tuple[slice, bool]]:

@@ -2,6 +2,7 @@
 
 Segments of one row, as in decoding, are computed together: their states are gathered, and written, by the numbers of
 their buffers.  The rows of any other segment are computed by themselves, in pieces that end where a state is wanted.
+Where a device has kernels for it, those of all segments of a step of few rows are computed in one launch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 import torch
+import torch.nn.functional as F
 
+from runtime.devices.single_rows.rows import are_few
+from runtime.devices.single_rows.states import StateTable, state_numbers
 from runtime.nn.recurrent.convolution import causal_conv
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from runtime.devices.single_rows.states import StateKernels
     from runtime.kv.states import StateBuffers
     from runtime.sampling.staging import StagedTensor, StagingBuffer
     from runtime.step.step import Segment
@@ -35,19 +40,31 @@ class StateRows:
         buffers: of the states.
         singles: how many segments of one row are computed together.
         runs: the other segments, each with its rows.
-        numbers: of the singles, staged: their rows, the buffers that they go on from, and those that they write.
+        numbers: of the singles, staged: their rows, the buffers that they go on from, and those that they write; or
+            what `table` is made of.
+        kernels: compute all rows, and neither singles nor runs are there; None where PyTorch's operations do.
+        sequences: how many the kernels compute.
     """
 
     buffers: StateBuffers
     singles: int
     runs: list[tuple[slice, Segment]]
     numbers: StagedTensor
+    kernels: StateKernels | None = None
+    sequences: int = 0
 
     @classmethod
     def stage(
-        cls, buffers: StateBuffers, segments: Sequence[Segment], ranges: Sequence[range], staging: StagingBuffer
+        cls,
+        buffers: StateBuffers,
+        segments: Sequence[Segment],
+        ranges: Sequence[range],
+        staging: StagingBuffer,
+        kernels: StateKernels | None = None,
     ) -> StateRows:
-        """Stage what a step's segments read and write."""
+        """Stage what a step's segments read and write; `kernels` are for its rows if they are few."""
+        if kernels is not None and are_few(segments):
+            return cls(buffers, 0, [], staging.ints(state_numbers(segments, buffers)), kernels, len(segments))
         rows, read, written = list[int](), list[int](), list[int]()
         runs = []
         for segment, own in zip(segments, ranges, strict=True):
@@ -64,7 +81,12 @@ class StateRows:
         runs = [(slice(own.start, own.stop), segment) for segment, own in zip(segments, ranges, strict=True)]
         return StateRows(self.buffers, 0, runs, self.numbers)
 
-    def convolve(self, layer: int, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    @property
+    def table(self) -> StateTable:
+        """Of the rows, for kernels; the numbers were sent."""
+        return StateTable(self.numbers.tensor, self.sequences)
+
+    def convolve(self, layer: int, rows: Tensor, weight: Tensor, bias: Tensor | None, *, silu: bool = False) -> Tensor:
         """Convolve rows, `[rows, channels]`, behind those that are the first part of the layer's state.
 
         Args:
@@ -72,8 +94,12 @@ class StateRows:
             rows: of the step.
             weight: `[channels, 1, width]`, as files have it.
             bias: `[channels]`, or None.
+            silu: whether what comes out goes through SiLU.
         """
-        kept, out, weight = self.buffers.part(layer, 0), torch.empty_like(rows), weight.squeeze(1)
+        kept = self.buffers.part(layer, 0)
+        if self.kernels is not None:
+            return self.kernels.convolve(rows, weight, bias, kept, self.table, silu=silu)
+        out, weight = torch.empty_like(rows), weight.squeeze(1)
         if self.singles:
             places, read, written = self.numbers.tensor.view(3, -1)
             mixed, seen = causal_conv(rows[places].unsqueeze(1), weight, bias, kept[read])
@@ -82,10 +108,10 @@ class StateRows:
             out[own], seen = causal_conv(rows[own], weight, bias, kept[self.buffers.number(segment.state)])
             for count, buffer in segment.next_states:
                 kept[buffer] = seen.narrow(0, count, kept.shape[1])
-        return out
+        return F.silu(out) if silu else out
 
     def recur(self, layer: int, parts: Sequence[Tensor], like: Tensor, step: Rule, scan: Rule) -> Tensor:
-        """Run rows through a rule, from the second part of the layer's state on.
+        """Run rows through a rule of PyTorch's operations, from the second part of the layer's state on.
 
         Args:
             layer: its index.

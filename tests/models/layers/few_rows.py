@@ -20,11 +20,13 @@ from tests.models.layers.native_models import (
     QWEN2,
     QWEN3,
     Drawn,
+    buffers_of,
     difference,
     kv_of,
     run,
     segments_of,
 )
+from tests.models.step_driver import with_states
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,10 +59,11 @@ def pair(settings: dict[str, Any], **own: Any) -> tuple[Transformer, Transformer
     config = parse_config({name: value for name, value in (settings | TINY).items() if value is not None})
     formats = choose_formats(Quantization.NONE, CPU, torch.float32)
     weights = build_weights(Drawn(CPU, torch.float32, 1, formats), config)
-    return (
-        Transformer(config, weights, kv_of(config, torch.float32)),
-        Transformer(config, weights, kv_of(config, torch.float32), **own),
+    plain, other = (
+        Transformer(config, weights, kv_of(config, torch.float32), buffers=buffers_of(config, torch.float32), **besides)
+        for besides in ({}, own)
     )
+    return plain, other
 
 
 def read_prompts(*models: Transformer, more: int = 0) -> dict[int, int]:
@@ -92,7 +95,7 @@ def drop_between_layers(
 ) -> tuple[list[Segment], list[Batch]]:
     """Run two layers of a step of each model; between them all leave it but those at the indices `kept`."""
     segments = segments_of(rows, lengths)
-    batches = [model.begin(segments) for model in models]
+    batches = [model.begin(with_states(model, segments)) for model in models]
     for model, batch in zip(models, batches, strict=True):
         model.run_layer(batch, 0)
         model.shrink(batch, kept)

@@ -1,4 +1,4 @@
-"""Bad edits of attention of single rows by Metal's kernels, and of the steps that take that way."""
+"""Bad edits of Metal's kernels for few rows of attention and of recurrent layers, and of the steps that use them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 KERNELS = ("tests/unit/runtime/devices/single_rows/test_check.py",)
 LAUNCHES = ("tests/unit/runtime/devices/mps/test_rows.py",)
 STEPS = ("tests/unit/runtime/devices/single_rows/test_rows_staged.py",)
+RECURRENT = ("tests/unit/runtime/nn/test_state_check.py",)
+STATES = ("tests/unit/runtime/devices/single_rows/test_states.py",)
 
 MUTANTS = (
     Mutant(
@@ -32,7 +34,7 @@ MUTANTS = (
     ),
     Mutant(
         "Metal's kernels that compute something else are used",
-        "runtime/devices/mps/rows.py",
+        "runtime/devices/mps/compiling.py",
         "    except Exception as why:",
         "    except RuntimeError as why:",
         LAUNCHES,
@@ -54,8 +56,29 @@ MUTANTS = (
     Mutant(
         "all rows of a long chunk attend one by one",
         "runtime/devices/single_rows/rows.py",
-        " or max(counts) > MOST_ROWS_OF_ONE",
+        " and max(counts) <= MOST_ROWS_OF_ONE",
         "",
         STEPS,
+    ),
+    Mutant(
+        "what a state holds is added up in one place by all rows",
+        "runtime/devices/mps/states.metal",
+        "const int turn = int(row & 1);",
+        "const int turn = 0;",
+        RECURRENT,
+    ),
+    Mutant(
+        "a number of a state space's state is added up that lies behind it",
+        "runtime/devices/mps/states.metal",
+        "            if (k < KEYS) {",
+        "            if (k <= KEYS) {",
+        RECURRENT,
+    ),
+    Mutant(
+        "a state is left behind the row before",
+        "runtime/devices/single_rows/states.py",
+        "range(1, rows + 1)",
+        "range(rows)",
+        STATES,
     ),
 )

@@ -1,4 +1,4 @@
-"""Steps of few rows on a fake MPS, whose attention is that of single rows: what is launched, read and sent.
+"""Steps of few rows on a fake MPS, by kernels of attention and of recurrent layers: what is launched, read and sent.
 
 Of each launch the arguments are looked at: how many, their types, devices and gaps, by what the kernel's source says.
 """
@@ -12,6 +12,7 @@ import torch
 
 from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.devices.mps.rows import MetalRows
+from runtime.devices.mps.states import MetalStates, compile_states
 from runtime.devices.single_rows.rows import RowTable, Scoring
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates, Transformer
@@ -21,7 +22,7 @@ from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest import single_rows
 from runtime.selftest.findings import NotHere
 from runtime.selftest.readbacks import expected_reads
-from runtime.selftest.single_rows import check_single_rows
+from runtime.selftest.single_rows import check_few_states, check_single_rows
 from runtime.step.step import Segment
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
@@ -70,6 +71,30 @@ def test_single_rows_are_written_and_attend_in_a_launch_each(
         assert not traffic.launched, "a prompt attends by segments"
 
 
+@pytest.mark.parametrize(
+    ("family", "rule"),
+    [
+        ("lfm2", []),
+        ("qwen3.5", ["delta_rows"]),
+        ("granite-hybrid", ["state_space_rows"]),
+    ],
+)
+def test_recurrent_layers_are_a_launch_for_the_convolution_and_one_for_the_rule(
+    configs: dict[str, ModelConfig], family: str, rule: list[str]
+) -> None:
+    config, dtype = configs[family], torch.bfloat16
+    recurrent = sum(own is not None for own in config.recurrent)
+    with fake_mps() as traffic:
+        model = on_mps(config, dtype, Quantization.NONE, Transformer, state_kernels=compile_states(config, dtype))
+        own = ["tolist"] * expected_reads(config)
+        assert reads_of(traffic, model, few_rows()) == own
+        assert traffic.launched == ["convolve_rows", *rule] * recurrent
+        assert reads_of(traffic, model, few_rows(), cancelled=1) == own
+        assert traffic.launched == ["convolve_rows", *rule] * recurrent
+        assert reads_of(traffic, model, whole_step()) == own
+        assert not traffic.launched, "a prompt's are computed by PyTorch"
+
+
 def test_a_module_drafts_by_its_target_s_kernels(configs: dict[str, ModelConfig]) -> None:
     config, dtype = configs["embedded"], torch.bfloat16
     with fake_mps() as traffic:
@@ -99,6 +124,24 @@ def test_the_doctor_compiles_them_where_the_model_does_without(
             check_single_rows(on_mps(configs["deepseek3-plain"], torch.bfloat16))
         with pytest.raises(NotHere, match="no such kernels for layers of other sizes each"):
             check_single_rows(on_mps(configs["gemma4-experts"], torch.bfloat16))
+
+
+def test_the_doctor_compiles_those_of_recurrent_layers_likewise(
+    configs: dict[str, ModelConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked = []
+
+    def check_states(kernels: object, *about: object) -> float:
+        checked.append((type(kernels), *about))
+        return 0.25
+
+    monkeypatch.setattr(single_rows, "check_states", check_states)
+    with fake_mps():
+        config = configs["qwen3.5"]
+        assert check_few_states(on_mps(config, torch.bfloat16)) == {"worst_error": 0.25}
+        assert checked == [(MetalStates, config, MPS, torch.bfloat16)]
+        with pytest.raises(NotHere, match="no layer is recurrent"):
+            check_few_states(on_mps(configs["embedded"], torch.bfloat16))
 
 
 @pytest.mark.parametrize(

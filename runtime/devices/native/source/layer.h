@@ -73,6 +73,15 @@ void attend_all(Context& context, const Layer& layer, const Step& step) {
     });
 }
 
+// Mix rows in a recurrent layer, from what its input gives to what its output takes.
+template <class T>
+void mix(Context& context, const Layer& layer, const Step& step, float* projected, size_t stride, float* mixed) {
+    if (layer.recurrence.rule == GATE)
+        convolve_between_gates<T>(context, layer, step, projected, mixed);
+    else
+        recur<T>(context, layer, step, projected, stride, mixed);
+}
+
 template <class T>
 void run(Context& context, const Layer& layer, const Step& step) {
     const int rows = step.rows, hidden = layer.hidden;
@@ -80,6 +89,7 @@ void run(Context& context, const Layer& layer, const Step& step) {
     for (const Matrix* part = &layer.input; part; part = part->next) projected += part->out;
     T* states = static_cast<T*>(step.hidden);
     context.workers.use(step.threads);
+    if (step.projected) return mix<T>(context, layer, step, step.projected, projected, step.mixed);
     const int most_ranges = RANGES_OF_THREAD * step.threads;
     context.normed.resize(static_cast<size_t>(rows) * hidden);
     context.projected.resize(rows * projected);
@@ -138,10 +148,8 @@ void run(Context& context, const Layer& layer, const Step& step) {
     });
     if (!layer.convolution.channels)
         attend_all<T>(context, layer, step);
-    else if (layer.recurrence.rule == GATE)
-        convolve_between_gates<T>(context, layer, step, context.projected.data(), context.mixed.data());
     else
-        recur<T>(context, layer, step, context.projected.data(), projected, context.mixed.data());
+        mix<T>(context, layer, step, context.projected.data(), projected, context.mixed.data());
     add_product(context.mixed.data(), layer.output, layer.after_attention);
     if (!layer.inner) return;
 

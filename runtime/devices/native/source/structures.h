@@ -129,11 +129,14 @@ struct Segment {
 
 struct Step {
     int32_t rows, segments, threads;
-    void* hidden;           // `[rows, hidden]`, changed in place
+    void* hidden;              // `[rows, hidden]`, changed in place
     const void *cos, *sin;     // `[rows, rotary]`
     const float* query_scale;  // `[rows]`, of rotated queries; null for 1
     const Segment* segment;
     int64_t shift;  // bytes from the segments' keys and values to those of the layer
+    // Where the products are computed elsewhere, and only what is between them here: what the input of a recurrent layer gives,
+    // `[rows, outputs]`, which is written, and room for what its output takes, `[rows, inputs]`.  Else null.
+    float *projected, *mixed;
 };
 
 // Layers that follow one another, with KV in places that differ by the same bytes for all segments.

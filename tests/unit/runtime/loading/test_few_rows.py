@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,16 +12,25 @@ import torch
 from runtime.checkpoint.config import parse_config
 from runtime.devices.mps import rows as mps_rows
 from runtime.devices.mps.rows import MetalRows
+from runtime.devices.mps.states import MetalStates
 from runtime.errors import CheckpointError
 from runtime.loading import few_rows
-from runtime.loading.few_rows import FewRows, check_deterministic, open_few_rows, open_row_kernels
+from runtime.loading.few_rows import (
+    FewRows,
+    check_deterministic,
+    open_few_rows,
+    open_row_kernels,
+    open_state_kernels,
+)
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.nn import state_check
 from runtime.store.resolve import resolve_model
 from tests.models.checkpoints import FAMILIES
-from tests.models.layers.native_models import LLAMA
+from tests.models.layers.native_models import LFM2, LLAMA
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from runtime.devices.native.kernels import Kernels
@@ -84,6 +94,27 @@ def test_on_mps_single_rows_have_kernels(monkeypatch: pytest.MonkeyPatch, shim: 
     assert open_row_kernels(CONFIG, device, torch.float32) is opened
     assert asked == [(CONFIG, device, torch.float16), (CONFIG, device, torch.float32)]
     assert open_row_kernels(CONFIG, CPU, torch.float32) is None
+
+
+def test_on_mps_recurrent_layers_have_kernels_that_agree_with_pytorch(
+    monkeypatch: pytest.MonkeyPatch, shim: Shim, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The check is run where the tensors are: here on the CPU."""
+    caplog.set_level("INFO", "cede.model")
+    config = parse_config({key: value for key, value in LFM2.items() if value is not None})
+    monkeypatch.setattr(torch.mps, "compile_shader", shim)
+    monkeypatch.setattr(state_check, "check_states", partial(_on_cpu, state_check.check_states))
+    device = torch.device("mps")
+    assert isinstance(open_state_kernels(config, device, torch.float32), MetalStates)
+    assert caplog.messages[-1].startswith(
+        "recurrent layers of few rows by Metal kernels, which differ from PyTorch's by "
+    )
+    assert open_state_kernels(CONFIG, device, torch.float32) is None
+    assert open_state_kernels(config, CPU, torch.float32) is None
+
+
+def _on_cpu(check: Callable[..., float], kernels: MetalStates, **about: Any) -> float:  # noqa: ANN401
+    return check(kernels, **(about | {"device": CPU}))
 
 
 def test_a_model_that_the_kernels_do_not_have_is_refused(

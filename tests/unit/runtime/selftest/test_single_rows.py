@@ -1,4 +1,4 @@
-"""Findings of the self-test about the kernels for attention of single rows; its other checks go through them."""
+"""Findings of the self-test about the kernels for few rows; its other checks go through them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from runtime.devices.mps.rows import MetalRows
 from runtime.selftest.findings import Mismatch, NotHere
 from runtime.selftest.parity import Parity
-from runtime.selftest.single_rows import check_single_rows
+from runtime.selftest.single_rows import check_few_states, check_single_rows
 
 if TYPE_CHECKING:
     from runtime.nn.model import Transformer
@@ -37,8 +37,9 @@ def test_kernels_that_are_wrong_are_told(model: Transformer, shim: Shim) -> None
 
 
 def test_where_there_are_none_nothing_is_checked(model: Transformer) -> None:
-    with pytest.raises(NotHere, match="there are none"):
-        check_single_rows(model)
+    for check in (check_single_rows, check_few_states):
+        with pytest.raises(NotHere, match="there are none"):
+            check(model)
 
 
 def test_the_other_checks_go_through_them(model: Transformer, parity: Parity, shim: Shim) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from runtime.nn.layers import native_layer
 from runtime.nn.layers.decoder_layer import DecoderLayer
+from runtime.nn.layers.recurrent import StateRows
 from runtime.nn.matrices.byte_products import ByteInt8
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.step.step import Segment
@@ -25,6 +26,7 @@ from tests.models.layers.native_models import (
     both,
     difference,
     run,
+    states_left,
 )
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from runtime.devices.native.kernels import Kernels
     from runtime.kv.cache import KVCache
     from runtime.nn.layers.batch import LayerRows
+    from runtime.nn.layers.decoder_layer import Mix
     from runtime.nn.model import Transformer
 
 MOST_KEYS = 60  # here
@@ -43,9 +46,9 @@ def rows_of_pytorch(monkeypatch: pytest.MonkeyPatch, model: Transformer, steps: 
     rows: list[int] = []
     own = DecoderLayer.__call__
 
-    def note(self: DecoderLayer, batch: LayerRows, kv: KVCache) -> None:
+    def note(self: DecoderLayer, batch: LayerRows, kv: KVCache, mix: Mix | None = None) -> None:
         rows.append(batch.hidden.shape[0])
-        own(self, batch, kv)
+        own(self, batch, kv, mix)
 
     with monkeypatch.context() as patched, torch.inference_mode():
         patched.setattr(DecoderLayer, "__call__", note)
@@ -150,3 +153,23 @@ def test_a_step_of_both_kinds_of_rows(
     with torch.inference_mode():
         for step in steps:
             assert difference(run(native, step).hidden, run(plain, step).hidden) < tolerance
+
+
+@pytest.mark.parametrize("settings", [LFM2, QWEN3_5, GRANITE_HYBRID], ids=["lfm2", "qwen3.5", "granite"])
+def test_between_pytorch_s_products_are_the_kernels(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+) -> None:
+    """The rows and the states of prompts, in chunks of odd sizes, beside others; no rule is PyTorch's."""
+    plain, native = models(kernels, settings, torch.float32, of_bytes=False)
+    steps = [
+        segments((0, 47), (0, 33), (0, 5)),
+        segments((47, 101), (33, 1), (5, 34)),
+        segments((148, 1), (34, 2), (39, 65)),
+    ]
+    with torch.inference_mode():
+        expected = [run(plain, step).hidden for step in steps]
+        monkeypatch.setattr(StateRows, "convolve", lambda *given: pytest.fail("PyTorch's"))
+        for step, reference in zip(steps, expected, strict=True):
+            assert difference(run(native, step).hidden, reference) < 1e-5
+            for own, left in zip(states_left(native, step), states_left(plain, step), strict=True):
+                assert difference(own, left) < 1e-5

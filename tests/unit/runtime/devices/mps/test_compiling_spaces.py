@@ -1,4 +1,4 @@
-"""Clang reads the Metal source as C++14 with address spaces, as far as it knows Metal."""
+"""Clang reads the Metal sources as C++14 with address spaces, as far as it knows Metal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from runtime.devices.mps import states
+from runtime.devices.mps.compiling import VALUES, with_definitions
 from runtime.devices.mps.rows import source_of
 from tests.fakes.devices import metal
 
@@ -31,6 +33,11 @@ def problems(text: str, folder: Path) -> str:
 @pytest.mark.parametrize("dim", [8, 80, 256])
 def test_pointers_keep_their_address_spaces(tmp_path: Path, dtype: torch.dtype, dim: int) -> None:
     assert problems(source_of(dtype, dim), tmp_path) == ""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_those_into_states_do_too(tmp_path: Path, dtype: torch.dtype) -> None:
+    assert problems(with_definitions(states.SOURCE, VALUE=VALUES[dtype], WIDTH=4, KEYS=48), tmp_path) == ""
 
 
 @pytest.mark.parametrize(
