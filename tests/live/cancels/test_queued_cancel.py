@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.live.feed.reading import asked, frames
+from tests.live.feed import asked, frames
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import CHAT, most_layers_after_cancel, stage, wait_for
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.live.cluster.clusters import Cluster, begun
-from tests.live.feed.reading import asked, frames
+from tests.live.feed import asked, frames
 from tests.live.server import PATIENCE, wait_for
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Servers of small models whose layers have a window, experts or latents: clients hang up on them, and come back."""
+"""A server of a small random model, held against transformers: what tests of hybrids ask."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.models.agent.wires import Reply, Result
+from tests.models.agent.wires import Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import httpx2
 
     from tests.models.agent.families import Calls, Family
-    from tests.models.agent.wires import History, Wire
+    from tests.models.agent.wires import History, Reply, Wire
 
 QUESTION = "How many words has a.txt?"
 FILES = {"a.txt": 'one "two"\n{three} \\ <b> 東京', "b.txt": "four"}
@@ -59,8 +59,6 @@ class Agent:
         stream: have the answers streamed.
         history: what was said so far.
         replies: the model's part of it.
-        tools: that it offers.
-        more: further fields of each body.
     """
 
     client: httpx2.AsyncClient
@@ -68,29 +66,18 @@ class Agent:
     stream: bool
     history: History = field(default_factory=lambda: [QUESTION])
     replies: list[Reply] = field(default_factory=list)
-    tools: list[dict[str, Any]] = field(default_factory=lambda: TOOLS)
-    more: dict[str, Any] = field(default_factory=dict)
-
-    async def ask(self, choice: str = "auto") -> Reply:
-        """Ask the model for its next turn."""
-        body = self.wire.body(self.history, self.tools, stream=self.stream, choice=choice)
-        response = await self.client.post(self.wire.path, json=body | self.more)
-        assert response.status_code == 200, response.text
-        reply = self.wire.streamed(response.text) if self.stream else self.wire.whole(response.json())
-        self.replies.append(reply)
-        self.history.append(reply)
-        return reply
-
-    def carry_out(self, reply: Reply) -> None:
-        """Carry out what the model called."""
-        for call in reply.calls:
-            self.history.append(Result(call, CARRIED_OUT[call.name](**json.loads(call.arguments))))
 
     async def run(self, most: int = 10) -> None:
         """Run the loop, of at most so many turns."""
         for _ in range(most):
-            reply = await self.ask()
+            body = self.wire.body(self.history, TOOLS, stream=self.stream)
+            response = await self.client.post(self.wire.path, json=body)
+            assert response.status_code == 200, response.text
+            reply = self.wire.streamed(response.text) if self.stream else self.wire.whole(response.json())
+            self.replies.append(reply)
+            self.history.append(reply)
             if not reply.calling:
                 return
-            self.carry_out(reply)
+            for call in reply.calls:
+                self.history.append(Result(call, CARRIED_OUT[call.name](**json.loads(call.arguments))))
         raise AssertionError("the agent came to no end")

@@ -1,1 +1,0 @@
-"""The feed of a real server."""

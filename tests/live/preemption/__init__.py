@@ -1,1 +1,0 @@
-"""A real server whose streams are preempted."""
