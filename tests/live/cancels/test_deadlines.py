@@ -53,15 +53,6 @@ def test_a_deadline_ends_a_stream_that_decodes(tmp_path: Path) -> None:
     assert 1 <= len(tokens) <= 4000
 
 
-def test_a_deadline_in_the_middle_of_a_sentence_is_told(tmp_path: Path) -> None:
-    with passing(tmp_path, BEHIND) as server, Http1(server, completion(SHORT, 4000)) as client:
-        client.read_all()
-        (receipt,) = server.wait_ended(client.id)
-    assert (receipt["reason"], stage(receipt["phase"])) == ("deadline", "decode")
-    assert client.cancelled == "deadline"
-    assert client.done
-
-
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_deadline_before_the_first_token_is_an_error(tmp_path: Path, stream: bool) -> None:
     prompts = [prompt(2 * AMID * CHUNK, seed=seed) for seed in range(4)]

@@ -88,18 +88,3 @@ def test_one_that_nobody_reads_finishes_within_the_grace_and_may_be_taken_up_mea
         assert rest[-1].endswith(b"data: [DONE]\n\n")
         assert server.wait_exit() == 0
         assert "Traceback" not in server.log()
-
-
-def test_what_outlasts_the_grace_is_cancelled_with_nobody_there_and_its_reader_is_told(tmp_path: Path) -> None:
-    with ForkedServer(tmp_path, "--grace", "0.5", "--slots", "2") as server:
-        followed, known = leave(server, 4000, seed=3)
-        leave(server, 4000, seed=4)
-        wait_detached(server, 2)
-        _, opening = take_up(server, "after", followed, len(known))
-        with opening as response:
-            server.signal(signal.SIGTERM)
-            rest = events_in(response.read())
-        assert b'"cancelled":"shutdown"' in b"".join(rest)
-        assert rest[-1].endswith(b"data: [DONE]\n\n")
-        assert server.wait_exit() == 0
-        assert "Traceback" not in server.log()

@@ -73,14 +73,6 @@ def test_openai_embeddings_are_the_means_of_transformers(client: openai.OpenAI, 
         assert close(one.embedding, mean_state(reference, tokens))
 
 
-def test_all_forms_of_an_input_give_the_same_vector(client: openai.OpenAI) -> None:
-    ids = ids_of(client, TEXTS[1])
-    forms: list[Any] = [TEXTS[1], TEXTS[1:], ids, [ids]]
-    vectors = [client.embeddings.create(model=MODEL, input=form).data[0].embedding for form in forms]
-    plain = client.embeddings.create(model=MODEL, input=TEXTS[1], encoding_format="float").data[0].embedding
-    assert all(close(vector, plain) for vector in vectors)
-
-
 def test_what_is_cached_changes_no_vector(client: openai.OpenAI) -> None:
     """The prompt lies in a slot from a completion; its mean is made of all rows even so."""
     ids = prompt(200, 5)
@@ -88,14 +80,6 @@ def test_what_is_cached_changes_no_vector(client: openai.OpenAI) -> None:
     client.completions.create(model=MODEL, prompt=ids, max_tokens=2)
     again = client.embeddings.create(model=MODEL, input=ids).data[0].embedding
     assert close(first, again)
-
-
-def test_shorter_vectors_are_refused(client: openai.OpenAI) -> None:
-    size = len(client.embeddings.create(model=MODEL, input="a").data[0].embedding)
-    assert client.embeddings.create(model=MODEL, input="a", dimensions=size).data
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.embeddings.create(model=MODEL, input="a", dimensions=size // 2)
-    assert refused.value.param == "dimensions"
 
 
 def test_the_listing_says_how_states_are_pooled(four_slots: Server) -> None:

@@ -9,7 +9,6 @@ from tokenizers import AddedToken, Tokenizer
 
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1
-from tests.live.server import stage, wait_for
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE
 
@@ -23,7 +22,6 @@ QWEN = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "
 GREEDY: Json = {"temperature": 0}
 GAP: Json = {"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n\nadd(1, 2)\n"} | GREEDY
 FIM: Json = {"prompt": "def add(a, b):\n    return ", "suffix": "\n\nadd(1, 2)\n"} | GREEDY
-ROUTES = [("/infill", GAP), ("/v1/fim/completions", FIM)]
 
 
 @pytest.fixture(scope="module")
@@ -77,28 +75,3 @@ def test_other_files_change_the_prompt_and_what_does_not_fit_is_left_out(server:
         answer(server, "/infill", GAP | fields) for fields in ({"n_predict": 1}, {"n_predict": 1, "input_extra": files})
     )
     assert alone["tokens_evaluated"] + 3 * 1200 < some["tokens_evaluated"] < 4096
-
-
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize(("path", "body"), ROUTES)
-def test_a_hang_up_leaves_a_receipt_and_a_free_slot(server: Server, path: str, body: Json, stream: bool) -> None:
-    known = server.requests().keys()
-    client = Http1(server, body | {"max_tokens": 4000, "stream": stream, "cache_prompt": False}, path)
-    (request_id,) = wait_for(lambda: server.requests().keys() - known, "the request")
-    server.wait_state(request_id, "decode")
-    if stream:
-        next(client.events())
-    client.close()
-    (receipt,) = server.wait_ended(request_id)
-    assert receipt["reason"] == "client_disconnect"
-    assert stage(receipt["phase"]) == "decode"
-    assert receipt["slot_freed_at"] is not None
-    server.wait_idle()
-
-
-@pytest.mark.parametrize(("path", "body"), ROUTES)
-def test_a_model_without_the_tokens_says_so(four_slots: Server, path: str, body: Json) -> None:
-    with Http1(four_slots, body, path) as client:
-        status, _, made = client.answer()
-    assert (status, made["error"]["code"]) == (400, "unsupported_parameter")
-    assert made["error"]["param"] in body

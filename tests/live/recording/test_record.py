@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,31 +68,3 @@ def test_a_recording_of_a_real_run_shows_steps_and_slots_and_cancels(tmp_path: P
         assert began + cancels[name]["ts"] / 1e6 == pytest.approx(receipt["detected_at"], abs=1.0)
     assert cancels[waiting] in picture.instants["cancelled"]
     assert cancels[decoding] in picture.instants["slot 0"]
-
-
-def test_the_recording_of_a_server_that_was_killed_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "run.json"
-    with ForkedServer(tmp_path, *FLAGS, "--record", str(path)) as server:
-        finished, *_ = _some_requests(server)
-        wait_for(lambda: path.read_text().count('"cancel: ') == 2, "what happened to be written")
-        server.signal(signal.SIGKILL)
-        assert server.wait_exit() == -signal.SIGKILL
-    text = path.read_text()
-    assert not text.endswith("]\n")
-    picture = Picture(read(text))
-    picture.check()
-    assert f"{finished}/0" in picture.waits
-
-
-def test_a_disk_without_room_costs_no_request(tmp_path: Path) -> None:
-    with ForkedServer(tmp_path, *FLAGS, "--record", "/dev/full") as server:
-        _some_requests(server)
-        log = server.whole_log()
-    assert log.count("--record: events are dropped: No space left on device") == 1
-    assert re.search("recorded 0 events, dropped [1-9]", log)
-
-
-def test_a_file_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None:
-    with ForkedServer(tmp_path, "--record", str(tmp_path / "not" / "there")) as server:
-        assert server.wait_exit() == 1
-        assert server.log().endswith("cannot be written: No such file or directory\n")
