@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from runtime.step.device import MAX_LAYERS_AHEAD, select_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
 
 
@@ -84,6 +84,33 @@ def environment(*, installed: bool = False) -> dict[str, str]:
         return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"HF_HUB_OFFLINE": "1"}
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1"}
+
+
+WITHOUT_TORCH = """
+import json, sys
+asked, sys.modules["torch"] = json.load(sys.stdin), None
+from click.testing import CliRunner
+from web.commands.main import main
+for arguments in asked:
+    ended = CliRunner().invoke(main, arguments)
+    is_said = ended.exit_code in (1, 2) and isinstance(ended.exception, SystemExit) and not ended.stdout
+    print(json.dumps(ended.stderr.splitlines()[-1] if is_said else repr(ended.exception or ended.output)))
+"""
+
+
+def refusals(asked: Iterable[Sequence[str]], **variables: str) -> list[str]:
+    """Return the line with which each command fails where there is no torch, or what it does instead."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH],
+        input=json.dumps(list(asked)),
+        capture_output=True,
+        text=True,
+        env=environment() | variables,
+        cwd=ROOT,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 class Server:

@@ -7,16 +7,18 @@ import http.client
 import json
 import signal
 import socket
-import subprocess
 from typing import TYPE_CHECKING
 
 import openai
 import psutil
 import pytest
+from click.testing import CliRunner
 
 from bench.client.harness.dialect import Dialect, RequestSpec
 from bench.client.harness.targets import Target, open_target
-from tests.live.server import PATIENCE, Server, command, environment, wait_for
+from tests.live.fork_server import ForkedServer
+from tests.live.server import PATIENCE, Server, refusals, wait_for
+from web.commands.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,13 +115,16 @@ def test_a_key_is_made_limited_seen_by_its_own_requests_alone_and_taken_away(tmp
     file = tmp_path / "keys"
 
     def keys(*arguments: str) -> str:
-        asked = command("keys", *arguments, "--api-key-file", str(file))
-        return subprocess.run(asked, env=environment(), capture_output=True, text=True, check=True).stdout.strip()
+        done = CliRunner().invoke(main, ["keys", *arguments, "--api-key-file", str(file)], catch_exceptions=False)
+        return done.stdout.strip()
 
     alice, bob = keys("add", "alice", "--requests", "1", "--tokens-per-minute", "60"), keys("add", "bob")
     as_alice, as_bob = {"Authorization": f"Bearer {alice}"}, {"Authorization": f"Bearer {bob}"}
     body = json.dumps({"prompt": "x", "stream": True, "ignore_eos": True, "n": 16, "max_tokens": -1}).encode()
-    with Server("--api-key-file", str(file)) as server, contextlib.closing(connection_to(server)) as first:
+    with (
+        ForkedServer(tmp_path, "--api-key-file", str(file)) as server,
+        contextlib.closing(connection_to(server)) as first,
+    ):
         first.request("POST", "/v1/completions", body, as_alice | {"Content-Type": "application/json"})
         begun = first.getresponse()
         assert begun.status == 200
@@ -134,7 +139,7 @@ def test_a_key_is_made_limited_seen_by_its_own_requests_alone_and_taken_away(tmp
         assert server.ask("GET", "/v1/requests", **as_bob)[1]["data"] == []
         assert server.ask("DELETE", f"/v1/requests/{mine['id']}", **as_bob)[0] == 404
         keys("remove", "bob")
-        server.process.send_signal(signal.SIGHUP)
+        server.signal(signal.SIGHUP)
         wait_for(lambda: server.ask("GET", "/v1/models", **as_bob)[0] == 401, "bob's key to be refused")
         assert server.ask("DELETE", f"/v1/requests/{mine['id']}", **as_alice)[0] == 200
         begun.read()
@@ -152,8 +157,5 @@ def test_no_key_is_seen_from_outside(server: Server) -> None:
 
 def test_no_key_where_one_is_expected_is_refused() -> None:
     """Rather than serving everybody."""
-    started = subprocess.run(
-        command("serve", "--port", "0"), env=environment() | {"CEDE_API_KEY": " "}, capture_output=True, text=True
-    )
-    assert started.returncode == 2
-    assert "there is no key in CEDE_API_KEY" in started.stderr
+    (said,) = refusals([["serve", "--port", "0"]], CEDE_API_KEY=" ")
+    assert "there is no key in CEDE_API_KEY" in said

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import COMPLETIONS, PATIENCE, Server
+from tests.live.server import COMPLETIONS, PATIENCE, Json, Server
+from tests.rows import every_row
 
 TOKENS = 12
 GREEDY, DRAWN, REFUSED = "the likeliest tokens", "any tokens", "a 400"
@@ -68,12 +69,16 @@ CASES: list[tuple[str, str, str]] = [
 ]
 
 
+FIELDS: Json = {"prompt": prompt(20, seed=6), "max_tokens": TOKENS, "return_token_ids": True, "ignore_eos": True}
+BESIDE = completion(prompt(40, seed=5), 24)
+"""What shares its steps with each of the others."""
+
+
 @pytest.fixture(scope="module")
-def neighbour(running_four_slots: Server) -> tuple[Any, list[int]]:
-    """A request that shares its steps with each of the others, and its tokens alone."""
-    body = completion(prompt(40, seed=5), 24)
-    with Http1(running_four_slots, body) as alone:
-        return body, alone.read_all()
+def expected(running_four_slots: Server) -> tuple[list[int], Json]:
+    """The neighbour's tokens alone, and the answer of the likeliest tokens."""
+    with Http1(running_four_slots, BESIDE) as alone:
+        return alone.read_all(), running_four_slots.ask("POST", COMPLETIONS, FIELDS | {"temperature": 0})[1]
 
 
 def post(server: Server, body: str) -> tuple[int, Any]:
@@ -83,16 +88,14 @@ def post(server: Server, body: str) -> tuple[int, Any]:
         return response.status, json.loads(response.read(), parse_constant=pytest.fail)  # NaN is no JSON
 
 
-@pytest.mark.parametrize(("name", "value", "outcome"), CASES, ids=[f"{name}={value:.24}" for name, value, _ in CASES])
+@every_row("name, value, outcome", CASES)
 def test_a_number_is_served_or_refused(
-    four_slots: Server, neighbour: tuple[Any, list[int]], name: str, value: str, outcome: str
+    four_slots: Server, expected: tuple[list[int], Json], name: str, value: str, outcome: str
 ) -> None:
-    asked, tokens = neighbour
-    fields = {"prompt": prompt(20, seed=6), "max_tokens": TOKENS, "return_token_ids": True, "ignore_eos": True}
-    fields |= {"stop": ["e", "s", " ", "\n"]} if name == "max_tokens" else {}
-    _, greedy = four_slots.ask("POST", COMPLETIONS, fields | {"temperature": 0})
+    tokens, greedy = expected
+    fields = FIELDS | ({"stop": ["e", "s", " ", "\n"]} if name == "max_tokens" else {})
     plain = json.dumps({key: field for key, field in fields.items() if key != name})
-    with Http1(four_slots, asked) as beside:
+    with Http1(four_slots, BESIDE) as beside:
         beside.read_tokens(1)
         status, answer = post(four_slots, f'{plain[:-1]}, "{name}": {value}}}')
         assert beside.read_all() == tokens
@@ -100,9 +103,9 @@ def test_a_number_is_served_or_refused(
         assert status == 400, answer
         assert set(answer["error"]) == {"message", "type", "param", "code"}
         assert answer["error"]["type"] == "invalid_request_error"
-    else:
-        assert status == 200, answer
-        if name != "max_tokens":
-            assert len(answer["choices"][0]["token_ids"]) == TOKENS
-        if outcome == GREEDY:
-            assert answer["choices"] == greedy["choices"]
+        return
+    assert status == 200, answer
+    if name != "max_tokens":
+        assert len(answer["choices"][0]["token_ids"]) == TOKENS
+    if outcome == GREEDY:
+        assert answer["choices"] == greedy["choices"]

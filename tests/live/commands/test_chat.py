@@ -75,16 +75,6 @@ def test_ctrl_c_hangs_up_shows_the_receipt_and_the_prompt_comes_back(server: Ser
     leave(terminal)
 
 
-def test_ctrl_c_twice_leaves_the_terminal_as_it_was(server: Server, terminal: Terminal) -> None:
-    terminal.enter(LONG)
-    request_id = hang_up(server, terminal)
-    terminal.wait_for("hung up in ")
-    terminal.type(CTRL_C)
-    assert terminal.wait_exit() == 0
-    assert terminal.is_as_before
-    assert server.wait_ended(request_id)
-
-
 def test_what_is_pressed_between_an_answer_and_the_prompt_waits_for_the_prompt(tmp_path: Path) -> None:
     """Ctrl-C among it: it is no signal then, which would be lost, with all that was typed before it."""
     with silent_server() as silent:

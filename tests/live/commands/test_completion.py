@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,6 +42,7 @@ def variables(home: Path) -> dict[str, str]:
     return environment() | {"PATH": path, "HOME": str(home), "HF_HOME": str(home / "hf")}
 
 
+@cache
 def script(shell: str) -> str:
     """Return what is printed for a shell."""
     done = subprocess.run(

@@ -7,18 +7,21 @@ import re
 import socket
 import subprocess
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from click.testing import CliRunner
 
 from tests.live.fork_server import ForkedServer
-from tests.live.server import ANNOUNCEMENT, COMPLETIONS, PATIENCE, ROOT, Server, command, environment
+from tests.live.server import ANNOUNCEMENT, COMPLETIONS, PATIENCE, command, environment, refusals
 from tests.models.checkpoints import FAMILIES
+from tests.rows import every_row
+from web.commands.main import main
 from web.commands.serve import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -44,8 +47,8 @@ def refusal(process: subprocess.Popen[str]) -> str:
     return line
 
 
-@pytest.mark.parametrize(
-    ("flag", "value"),
+@every_row(
+    "flag, value",
     [
         ("--port", "99999"),
         ("--slots", "0"),
@@ -76,57 +79,51 @@ def refusal(process: subprocess.Popen[str]) -> str:
     ],
 )
 def test_a_value_that_cannot_be_is_refused(flag: str, value: str) -> None:
-    line = refusal(start("serve", flag, value))
+    ended = CliRunner().invoke(main, ["serve", flag, value])
+    assert (ended.exit_code, ended.stdout) == (2, "")
+    *_, line = ended.stderr.splitlines()
+    assert line.startswith("Error: ")
     assert flag in line
     assert value in line
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["-np", "x"], "'x' is not a whole number from 1 up"),
-        (["-c", "1000000"], "--context 1000000 exceeds the model's own"),
-        (["-ngl", "99"], "there is no -ngl: all layers are on the device that --device chooses"),
-        (["--max-num-batched-tokens", "512"], "--chunk-tokens"),
-        (["--quantization", "awq"], "--quantize int8 or int4"),
-        (["--quantis", "int8"], "No such option '--quantis'. Did you mean '--quantize'?"),
-        (["one", "--model", "two"], "two models: one and --model two"),
-        (["model.gguf", "--kv-disk", "1GiB"], "--kv-disk has no use without --kv-dir"),
-        (["--api-key-file", "README.md", "--certfile", "README.md"], "README.md: no certificate for TLS"),
-        (["--chaos", "README.md"], "README.md: "),
-        (["--chaos", "README.md", "--host", "0.0.0.0"], "listens on loopback only"),
-        (["org/na--me"], "org/na--me: not loaded from the hub: the hub has no such names"),
-        (["org/name"], "org/name: not loaded from the hub: it is not in the local cache, and HF_HUB_OFFLINE forbids"),
-    ],
-)
-def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported(arguments: list[str], says: str) -> None:
-    assert says in refused_without_torch("serve", "--port", "0", *arguments)
+NEEDS_NO_TORCH = [
+    (["-np", "x"], "'x' is not a whole number from 1 up"),
+    (["-c", "1000000"], "--context 1000000 exceeds the model's own"),
+    (["-ngl", "99"], "there is no -ngl: all layers are on the device that --device chooses"),
+    (["--max-num-batched-tokens", "512"], "--chunk-tokens"),
+    (["--quantization", "awq"], "--quantize int8 or int4"),
+    (["--quantis", "int8"], "No such option '--quantis'. Did you mean '--quantize'?"),
+    (["one", "--model", "two"], "two models: one and --model two"),
+    (["--model", "/nothing/here"], "there is no folder "),
+    (["model.gguf", "--kv-disk", "1GiB"], "--kv-disk has no use without --kv-dir"),
+    (["--speculate", "mtp", "--draft-model", "tests"], "--draft-model has no use with --speculate mtp"),
+    (["--speculate", "off", "--draft-tokens", "3"], "--draft-tokens has no use with --speculate off"),
+    (["--keyfile", "README.md"], "--keyfile has no use without --certfile"),
+    (["--api-key-file", "README.md", "--certfile", "README.md"], "README.md: no certificate for TLS"),
+    (["--chaos", "README.md"], "README.md: "),
+    (["--chaos", "README.md", "--host", "0.0.0.0"], "listens on loopback only"),
+    (["org/na--me"], "org/na--me: not loaded from the hub: the hub has no such names"),
+    (["org/name"], "org/name: not loaded from the hub: it is not in the local cache, and HF_HUB_OFFLINE forbids"),
+]
 
 
-@pytest.mark.parametrize("name", ["serve", "worker", "cluster"])
-def test_a_port_in_use_is_said_before_a_model_is_looked_for(name: str) -> None:
-    if name != "serve":
-        pytest.importorskip("dynamo")
+def test_what_is_wrong_with_the_flags_is_said_before_torch_is_imported() -> None:
+    said = refusals(["serve", "--port", "0", *arguments] for arguments, _ in NEEDS_NO_TORCH)
+    assert [line for line, (_, says) in zip(said, NEEDS_NO_TORCH, strict=True) if says not in line] == []
+
+
+def test_a_port_in_use_is_said_before_a_model_is_looked_for() -> None:
+    names = ["serve", "worker", "cluster"] if find_spec("dynamo") else ["serve"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        says = refused_without_torch(name, "--port", str(port), "--model", "org/name")
+        said = refusals([name, "--port", str(port), "--model", "org/name"] for name in names)
     why = "the port is in use; --port names another one, or 0 one that is free"
-    assert says == f"Error: cannot listen on 127.0.0.1 port {port}: {why}"
+    assert said == [f"Error: cannot listen on 127.0.0.1 port {port}: {why}"] * len(names)
 
 
-def refused_without_torch(*arguments: str) -> str:
-    """The last line of a command that fails where there is no torch."""
-    script = f"import sys; from web.commands.main import main; sys.modules['torch'] = None; main({[*arguments]!r})"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), cwd=ROOT, timeout=PATIENCE
-    )
-    assert done.returncode in (1, 2)
-    assert "Traceback" not in done.stderr
-    return done.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "name", "value"),
+@every_row(
+    "arguments, name, value",
     [
         (["org/name"], "named", "org/name"),
         (["-m", "org/name"], "model", "org/name"),
@@ -147,62 +144,24 @@ def test_other_servers_names_for_the_same_flags(arguments: list[str], name: str,
     assert serve.make_context("serve", arguments).params[name] == value
 
 
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, subprocess.Popen[str]]]:
-    """Yield what needs a look at the machine or the model before it can be refused; all are started at a time."""
-    foreign = tmp_path_factory.mktemp("foreign")
-    (foreign / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}))
-    other = tmp_path_factory.mktemp("other")
-    FAMILIES["llama"](other)
-    absent = "mps" if torch.cuda.is_available() else "cuda"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        processes = {
-            "folder": start("serve", "--port", "0", "--model", str(foreign / "nothing" / "here")),
-            "foreign": start("serve", "--port", "0", "--model", str(foreign)),
-            "context": start("serve", "--port", "0", "--context", "1000000"),
-            "draft": start("serve", "--port", "0", "--speculate", "mtp", "--draft-model", str(foreign)),
-            "disk": start("serve", "--port", "0", "--kv-disk", "1GiB"),
-            "key": start("serve", "--port", "0", "--keyfile", str(foreign / "config.json")),
-            "drafts": start("serve", "--port", "0", "--speculate", "off", "--draft-tokens", "3"),
-            "vocabulary": start("serve", "--port", "0", "--draft-model", str(other), "--speculate", "draft"),
-            "device": start("serve", "--port", "0", "--device", absent),
-            "port": start("serve", "--port", str(port)),
-        }
-        yield processes
-        for process in processes.values():
-            with process:
-                process.kill()
+def test_what_cannot_be_served_is_refused(tmp_path: Path) -> None:
+    """By a look at the machine or the model; all are started at a time."""
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["MambaForCausalLM"], "model_type": "mamba"}))
+    FAMILIES["llama"](tmp_path / "other")
+    cases = {
+        "99999": ["--port", "99999"],
+        "MambaForCausalLM": ["--model", str(tmp_path)],
+        "the draft model has another vocabulary than the target": [
+            *("--draft-model", str(tmp_path / "other"), "--speculate", "draft"),
+        ],
+        "is not available": ["--device", "mps" if torch.cuda.is_available() else "cuda"],
+    }
+    started = {says: start("serve", "--port", "0", *arguments) for says, arguments in cases.items()}
+    said = {says: refusal(process) for says, process in started.items()}
+    assert {says: line for says, line in said.items() if says not in line} == {}
 
 
-@pytest.mark.parametrize(
-    ("case", "says"),
-    [
-        ("folder", "there is no folder "),
-        ("foreign", "MambaForCausalLM"),
-        ("context", "--context 1000000 exceeds"),
-        ("draft", "--draft-model has no use with --speculate mtp"),
-        ("disk", "--kv-disk has no use without --kv-dir"),
-        ("key", "--keyfile has no use without --certfile"),
-        ("drafts", "--draft-tokens has no use with --speculate off"),
-        ("vocabulary", "the draft model has another vocabulary than the target"),
-        ("device", "is not available"),
-        ("port", "the port is in use"),
-    ],
-)
-def test_what_cannot_be_served_is_refused(refused: dict[str, subprocess.Popen[str]], case: str, says: str) -> None:
-    assert says in refusal(refused[case])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--help"], "serve"),
-        (["serve", "--help"], "--stall-timeout"),
-        (["doctor", "--help"], "--self-test"),
-        (["--version"], "cede"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), [(["serve", "--help"], "--stall-timeout"), (["--version"], "cede")])
 def test_help_and_version(arguments: list[str], says: str) -> None:
     done = subprocess.run(command(*arguments), capture_output=True, text=True, env=environment(), timeout=PATIENCE)
     assert done.returncode == 0
@@ -230,44 +189,23 @@ def test_what_was_loaded_is_never_searched_for_garbage() -> None:
     assert done.stdout.splitlines() == ["cede serves cede-embedded at http://nowhere", "small: True"]
 
 
-@pytest.mark.parametrize(
-    ("flags", "proposer", "drafts"),
-    [
-        ([], "mtp", True),
-        (["--speculate", "off"], "off", False),
-        (["--speculate", "ngram"], "ngram", None),
-        (["--speculate", "draft", "--draft-tokens", "3"], "draft", True),
-    ],
-)
-def test_the_embedded_model_speculates(tmp_path: Path, flags: list[str], proposer: str, drafts: bool | None) -> None:
-    """Out of the box with its own module; whether lookup finds anything is the text's to say."""
+def test_the_embedded_model_speculates(tmp_path: Path) -> None:
+    """Out of the box with its own module."""
     body = {"prompt": "def read(path):", "max_tokens": 24, "ignore_eos": True, "temperature": 0}
-    with ForkedServer(tmp_path, "--dtype", "float32", *flags) as server:
-        _, statistics = server.ask("GET", "/v1/statistics")
-        assert statistics["speculation"]["proposer"] == proposer
+    with ForkedServer(tmp_path) as server:
+        assert server.get("/v1/statistics")["speculation"]["proposer"] == "mtp"
         _, plain = server.ask("POST", COMPLETIONS, body | {"speculate": False})
-        assert "draft_n" not in plain["timings"]
         _, answer = server.ask("POST", COMPLETIONS, body)
-        assert answer["choices"] == plain["choices"]
-        assert drafts in (None, "draft_n" in answer["timings"])
+    assert answer["choices"] == plain["choices"]
+    assert ("draft_n" in plain["timings"], "draft_n" in answer["timings"]) == (False, True)
 
 
-def test_folders_of_two_families_are_served(tmp_path: Path) -> None:
-    families = ["qwen2", "smollm3"]
-    servers = []
-    try:
-        for family in families:
-            folder = tmp_path / family
-            FAMILIES[family](folder)
-            servers.append(Server("--model", str(folder), "--dtype", "float32"))
-        for family, server in zip(families, servers, strict=True):
-            line = server.wait_ready()
-            assert re.fullmatch(re.escape(f"{ANNOUNCEMENT}{family} at ") + r"http://127\.0\.0\.1:[1-9]\d*", line)
-            body = {"prompt": "hello", "max_tokens": 9, "ignore_eos": True, "temperature": 0}
-            status, answer = server.ask("POST", COMPLETIONS, body)
-            assert status == 200
-            assert answer["model"] == family
-            assert answer["usage"]["completion_tokens"] == 9
-    finally:
-        for server in servers:
-            server.end()
+@pytest.mark.parametrize("family", ["qwen2", "smollm3"])
+def test_a_folder_is_served_under_its_name(tmp_path: Path, family: str) -> None:
+    FAMILIES[family](tmp_path / family)
+    with ForkedServer(tmp_path, "--model", str(tmp_path / family)) as server:
+        line = server.wait_ready()
+        assert re.fullmatch(re.escape(f"{ANNOUNCEMENT}{family} at ") + r"http://127\.0\.0\.1:[1-9]\d*", line)
+        body = {"prompt": "hello", "max_tokens": 9, "ignore_eos": True, "temperature": 0}
+        status, answer = server.ask("POST", COMPLETIONS, body)
+    assert (status, answer["model"], answer["usage"]["completion_tokens"]) == (200, family, 9)

@@ -34,16 +34,6 @@ def below_a_file(flag: str) -> Prepare:
     return prepare
 
 
-def no_file(folder: Path) -> tuple[str, ...]:
-    (folder / FILE).mkdir()
-    return "--state-dir", str(folder)
-
-
-def a_link(folder: Path) -> tuple[str, ...]:
-    (folder / FILE).symlink_to(folder / "elsewhere")
-    return "--state-dir", str(folder)
-
-
 def a_later_version(folder: Path) -> tuple[str, ...]:
     with closing(sqlite3.connect(folder / FILE)) as connection:
         connection.execute("PRAGMA user_version = 99")
@@ -52,8 +42,6 @@ def a_later_version(folder: Path) -> tuple[str, ...]:
 
 STATE: list[tuple[Prepare, str]] = [
     (below_a_file("--state-dir"), "cannot be used: Not a directory; name a folder that can be written to"),
-    (no_file, "cannot be used: Is a directory"),
-    (a_link, "cannot be used: Too many levels of symbolic links"),
     (a_later_version, "a later version of cede has written this folder"),
 ]
 OTHERS: list[tuple[Prepare, str]] = [

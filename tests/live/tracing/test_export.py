@@ -9,27 +9,26 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Server, wait_for
 from tests.live.tracing.collector import Collector, about, open_collector
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-def asked_for(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")  # milliseconds
+def traced(folder: Path, url: str, *flags: str, **variables: str) -> ForkedServer:
+    """Return a server that is to export its traces to this address."""
+    asked = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_BSP_SCHEDULE_DELAY": "100"}  # milliseconds
+    return ForkedServer(folder, *flags, environment=asked | variables)
 
 
-def test_a_collector_gets_each_request_with_its_phases_and_why_it_was_cancelled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_collector_gets_each_request_with_its_phases_and_why_it_was_cancelled(tmp_path: Path) -> None:
     with open_collector() as collector:
-        asked_for(monkeypatch, collector.url)
-        with Server("--slots", "1", "--speculate", "ngram") as server:
+        with traced(tmp_path, collector.url, "--slots", "1", "--speculate", "ngram") as server:
             body = {"prompt": [1, 2, 3, 4], "max_tokens": 6, "ignore_eos": True}
             _, answer = server.ask("POST", COMPLETIONS, body, traceparent=PARENT)
             decoding = _hang_up_while_another_waits(server)
@@ -100,11 +99,11 @@ def _check_whole(collector: Collector) -> None:
             assert span.end_time_unix_nano <= parent.end_time_unix_nano
 
 
-def test_a_collector_that_is_down_costs_one_line_in_the_log_and_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_collector_that_is_down_costs_one_line_in_the_log_and_no_request(tmp_path: Path) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))  # and does not listen
-        asked_for(monkeypatch, f"http://127.0.0.1:{nobody.getsockname()[1]}")
-        with Server("--log-format", "json") as server:
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        with traced(tmp_path, url, "--log-format", "json") as server:
             for seed in range(3):
                 body = {"prompt": list(prompt(4, seed)), "max_tokens": 3}
                 assert server.ask("POST", COMPLETIONS, body)[0] == 200
@@ -119,9 +118,7 @@ def test_a_collector_that_is_down_costs_one_line_in_the_log_and_no_request(monke
     assert last in ([], ["the collector does not answer: the last traces are lost"])
 
 
-def test_what_asks_for_another_protocol_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked_for(monkeypatch, "http://127.0.0.1:1")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
-    with Server() as server:
+def test_what_asks_for_another_protocol_is_refused_at_the_start(tmp_path: Path) -> None:
+    with traced(tmp_path, "http://127.0.0.1:1", OTEL_EXPORTER_OTLP_PROTOCOL="grpc") as server:
         assert server.wait_exit() == 1
         assert server.log() == "Error: OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc'; only http/protobuf is spoken\n"

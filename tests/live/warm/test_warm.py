@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import openai
 import pytest
 
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import Server, wait_for
 
@@ -18,8 +19,8 @@ ATTEMPTS = 20
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server("--slots", "2") as made:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with ForkedServer(tmp_path_factory.mktemp("server"), "--slots", "2") as made:
         yield made
 
 
@@ -33,10 +34,10 @@ def test_a_warm_prompt_is_found_by_the_next_request(server: Server) -> None:
 
 
 def test_openais_client_warms_a_chat_by_a_header(server: Server) -> None:
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
-    text = "import os\n" * 40
-    warmed = client.completions.create(model="any", prompt=text, max_tokens=0, extra_headers={"x-cede-warm": "true"})
-    after = client.completions.create(model="any", prompt=text, max_tokens=1)
+    text, warm = "import os\n" * 40, {"x-cede-warm": "true"}
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
+        warmed = client.completions.create(model="any", prompt=text, max_tokens=0, extra_headers=warm)
+        after = client.completions.create(model="any", prompt=text, max_tokens=1)
     assert warmed.choices[0].text == ""
     assert warmed.usage is not None
     assert after.usage is not None

@@ -23,8 +23,7 @@ from tests.live.server import CHAT, PATIENCE, wait_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GRACE = 2
-AS_LONG = ("--grace", str(GRACE))
+GRACE = 2.0  # seconds, in the table
 ENDLESS = chat("class Tree:", 3000)
 LONG_PROMPT = chat("def read(path): " * 600, 3000)
 CUT, UNTOLD = "and are cut off: POST", "could not be told"
@@ -64,7 +63,7 @@ class Report:
 
     def __str__(self) -> str:
         """As a table."""
-        head = f"| who, with a grace of {GRACE} s | state | status | seconds | what the log says was given up |"
+        head = f"| who, with a grace of {GRACE:g} s | state | status | seconds | what the log says was given up |"
         return "\n".join([head, "|---|---|---|---|---|", *map(str, self.ends)])
 
     def check(self) -> None:
@@ -159,10 +158,11 @@ def ended(who: ForkedDoor | ForkedWorker, state: str) -> End:
 
 @contextmanager
 def running(
-    folder: Path, discovery: tuple[str, ...] = (), environment: dict[str, str] | None = None
+    folder: Path, grace: float, discovery: tuple[str, ...] = (), environment: dict[str, str] | None = None
 ) -> Iterator[Parts]:
     """A front door and two workers, which have so long at their ends."""
-    with Parts(folder, *AS_LONG, door=AS_LONG, discovery=discovery, environment=environment) as parts:
+    flags = ("--grace", f"{grace:g}")
+    with Parts(folder, *flags, door=flags, discovery=discovery, environment=environment) as parts:
         yield parts
 
 
@@ -188,16 +188,16 @@ def end_worker(parts: Parts, state: State) -> End:
     return end
 
 
-def end_without_discovery(who: str) -> End:
+def end_without_discovery(who: str, grace: float) -> End:
     """End a front door or a worker while etcd answers nobody."""
     with TemporaryDirectory() as name, etcd(Path(name)) as store:
-        with running(Path(name), ("--discovery", "etcd"), store.environment) as parts, store.frozen():
+        with running(Path(name), grace, ("--discovery", "etcd"), store.environment) as parts, store.frozen():
             return ended(parts.door if who == "front door" else parts.living()[0], "a_frozen_discovery")
 
 
 def end_cluster(state: str) -> End:
     """End a `cede cluster` amid a stream, or while one of its workers stands still."""
-    with ExitStack() as stack, Cluster(*AS_LONG) as cluster:
+    with ExitStack() as stack, Cluster("--grace", f"{GRACE:g}") as cluster:
         cluster.wait_whole()
         if state == "a_frozen_worker":
             cluster.living()[0].kill(signal.SIGSTOP)
@@ -214,12 +214,12 @@ def end_cluster(state: str) -> End:
 def walk() -> Report:
     """All states, one after the other."""
     report = Report()
-    with TemporaryDirectory() as name, running(Path(name)) as parts:
+    with TemporaryDirectory() as name, running(Path(name), GRACE) as parts:
         for state in DOOR_STATES:
             report.ends.append(end_door(parts, state))
         for state in WORKER_STATES:
             report.ends.append(end_worker(parts, state))
-    report.ends += [end_without_discovery(who) for who in ("front door", "worker")]
+    report.ends += [end_without_discovery(who, GRACE) for who in ("front door", "worker")]
     report.ends += [end_cluster(state) for state in ("a_stream", "a_frozen_worker")]
     return report
 

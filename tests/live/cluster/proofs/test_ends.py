@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
 pytest.importorskip("dynamo._core", reason="cede[cluster] is not installed")
 
+GRACE = 0.3  # seconds
 CUT_OFF = (ends.a_stalled_reader, ends.a_stream, ends.a_queued_request)
 
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
-    with ends.running(tmp_path_factory.mktemp("parts")) as parts:
+    with ends.running(tmp_path_factory.mktemp("parts"), GRACE) as parts:
         yield parts
 
 
@@ -40,6 +41,6 @@ def test_a_worker_ends(parts: Parts, state: ends.State) -> None:
 
 @pytest.mark.parametrize(("who", "line"), [("front door", ""), ("worker", ends.UNTOLD)])
 def test_a_discovery_that_does_not_answer_keeps_nobody_from_ending(who: str, line: str) -> None:
-    end = ends.end_without_discovery(who)
+    end = ends.end_without_discovery(who, GRACE)
     assert end.status == 0, end.log
     assert line in end.log

@@ -6,9 +6,9 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion
 from tests.live.http_client import prompt as live_prompt
-from tests.live.server import Server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def test_a_running_server_fails_as_planned(tmp_path: Path) -> None:
     )
     # Steps one by one: in a burst, one that failed would run again.
     flags = ("--speculate", "off", "--burst", "off", "--chunk-tokens", "64")
-    with Server(*flags, "--chaos", str(path)) as server:
+    with ForkedServer(tmp_path, *flags, "--chaos", str(path)) as server:
         endings = []
         for seed in range(4):
             with Http1(server, completion(live_prompt(10, seed), 12)) as client:
