@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -47,7 +48,12 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def alone(folder: Path, prompt: list[int], tokens: int = TOKENS) -> list[int]:
     """Return what the model says to a prompt that has it to itself."""
-    return generate(open_transformer(folder, slots=1), [Running(0, prompt)], tokens)[0]
+    return list(_alone(folder, tuple(prompt), tokens))
+
+
+@cache
+def _alone(folder: Path, prompt: tuple[int, ...], tokens: int) -> list[int]:
+    return generate(open_transformer(folder, slots=1), [Running(0, list(prompt))], tokens)[0]
 
 
 def is_hybrid(folder: Path) -> bool:

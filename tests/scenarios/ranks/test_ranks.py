@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,7 @@ def say(ranks: Ranks, sequences: Sequence[Running], tokens: int = TOKENS) -> lis
     return [sequence.output for sequence in sequences]
 
 
+@cache
 def alone(folder: Path) -> list[list[int]]:
     return generate(open_transformer(folder), two(), TOKENS)
 
