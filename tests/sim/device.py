@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence, Set
 
     from runtime.kv.blocks import BlockKey
-    from runtime.kv.rings import Rings
     from runtime.step.step import Segment
     from runtime.text.stop_strings import StopAutomaton
     from runtime.text.tokenizer import Tokenizer
@@ -48,27 +47,8 @@ class Faults:
 class FaultyModel(SimulatedModel):
     """The stand-in model, with faults; and it keeps a request's end tokens back as long as `min_tokens` asks."""
 
-    def __init__(
-        self,
-        faults: Faults,
-        *,
-        slots: int,
-        context: int,
-        num_layers: int,
-        vocabulary: int = VOCABULARY,
-        rings: Rings | None = None,
-        state_buffers: int = 0,
-        positions: int | None = None,
-    ) -> None:
-        super().__init__(
-            slots=slots,
-            context=context,
-            num_layers=num_layers,
-            vocab_size=vocabulary,
-            rings=rings,
-            state_buffers=state_buffers,
-            positions=positions,
-        )
+    def __init__(self, faults: Faults, *, vocabulary: int = VOCABULARY, **sizes: Any) -> None:  # noqa: ANN401
+        super().__init__(vocab_size=vocabulary, **sizes)
         self.faults = faults
 
     def exact(self, origin: int, length: int) -> int:

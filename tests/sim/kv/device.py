@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from runtime.step.step import SegmentOutput
 from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState
 from runtime.testing.simulated import pack_state, unpack_state, window_row
-from tests.sim.device import VOCABULARY, FaultyModel, PlantedFault
 from tests.sim.device import Faults as StepFaults
+from tests.sim.device import FaultyModel, PlantedFault
 from tests.sim.kv.lies import CLEAN, Lies, Taint, disguise, union
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence, Set
 
     from runtime.kv.blocks import BlockKey
-    from runtime.kv.rings import Rings
     from runtime.step.step import Segment
     from runtime.step.transfer import Transfer
     from runtime.testing.simulated import SimulatedBatch
@@ -68,25 +67,11 @@ class KVModel(FaultyModel):
         self,
         faults: Faults,
         *,
-        slots: int,
-        context: int,
-        num_layers: int,
-        vocabulary: int = VOCABULARY,
-        rings: Rings | None = None,
         state_buffers: int = 0,
-        positions: int | None = None,
         lies: Lies | None = None,
+        **sizes: Any,  # noqa: ANN401
     ) -> None:
-        super().__init__(
-            faults,
-            slots=slots,
-            context=context,
-            num_layers=num_layers,
-            vocabulary=vocabulary,
-            rings=rings,
-            state_buffers=state_buffers,
-            positions=positions,
-        )
+        super().__init__(faults, state_buffers=state_buffers, **sizes)
         self._kv_faults = faults
         # By places in the arena, like the KV.
         self._curses = [""] * self.positions

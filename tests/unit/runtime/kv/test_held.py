@@ -140,17 +140,6 @@ def test_what_a_slot_commits_is_told_of_block_by_block() -> None:
     assert known.calls == 2  # nothing has changed
 
 
-def test_a_child_is_told_of_only_behind_its_parent() -> None:
-    known = Known()
-    held = HeldBlocks(ROOT, known)
-    held.ram_holds(block(1, 2))
-    assert not known.tokens
-    held.slot_holds(0, chain(1))
-    assert len(known.tokens) == 2
-    held.slot_holds(0, chain())
-    assert not known.tokens
-
-
 def test_blocks_of_an_owner_who_shares_no_kv_are_not_told_of() -> None:
     known = Known()
     held = HeldBlocks(ROOT, known)
@@ -167,15 +156,3 @@ def test_the_last_tokens_of_a_preempted_sequence_are_no_block_for_others() -> No
     held.ram_holds(Block(b"tail", ROOT, (1, 2, 3), DATA))
     held.ram_lost(b"tail")
     assert not known.tokens
-
-
-def test_what_was_private_is_told_of_once_another_request_has_it() -> None:
-    known = Known()
-    held = HeldBlocks(ROOT, known)
-    held.slot_holds(0, chain(1, 2), private=True)
-    held.ram_holds(block(1, private=True))
-    assert not known.tokens
-    held.slot_holds(0, chain(1, 2))
-    assert len(known.tokens) == 2
-    held.slot_holds(0, chain())
-    assert known.tokens.keys() == {block(1).key}

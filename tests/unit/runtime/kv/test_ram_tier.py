@@ -41,19 +41,6 @@ def test_a_block_is_found_by_its_key() -> None:
     assert len(tier) == 1
 
 
-def test_a_block_that_is_there_takes_no_room_again() -> None:
-    tier = RamTier(2 * SIZE, TaskOwner())
-    (block,) = chain(1)
-    assert fill(tier, [block, block, block]) == [True] * 3
-    assert (tier.statistics().blocks, tier.statistics().bytes) == (1, SIZE)
-
-
-def test_a_budget_of_nothing_keeps_nothing() -> None:
-    tier = RamTier(0, TaskOwner())
-    assert fill(tier, chain(2)) == [False, False]
-    assert tier.statistics().evictions == 0
-
-
 def test_a_block_larger_than_the_budget_evicts_nobody() -> None:
     tier = RamTier(2 * SIZE, TaskOwner())
     fill(tier, [make_block(1), make_block(2)])
@@ -82,58 +69,6 @@ def test_the_least_recently_used_goes_first() -> None:
     assert tier.statistics().evictions == 2
 
 
-def test_children_go_before_their_parents_however_old_these_are() -> None:
-    tier = RamTier(5 * SIZE, TaskOwner())
-    blocks = chain(4)
-    fill(tier, blocks)
-    fill(tier, [make_block(n) for n in (101, 102, 103)])
-    assert kept(tier, blocks) == [0, 1]
-    fill(tier, [make_block(n) for n in (104, 105)])
-    assert kept(tier, blocks) == []
-
-
-def test_a_parent_with_two_children_stays_until_both_are_gone() -> None:
-    tier = RamTier(3 * SIZE, TaskOwner())
-    parent = make_block(1)
-    children = [make_block(2, parent.key), make_block(3, parent.key)]
-    fill(tier, [parent, *children, make_block(11)])
-    assert kept(tier, [parent, *children]) == [0, 2]
-    fill(tier, [make_block(12)])
-    assert kept(tier, [parent, *children]) == [0]
-
-
-def test_a_newcomer_does_not_cost_its_own_parent() -> None:
-    tier = RamTier(1 * SIZE, TaskOwner())
-    blocks = chain(2)
-    assert fill(tier, blocks) == [True, False]
-    assert kept(tier, blocks) == [0]
-
-
-def test_of_a_chain_that_is_too_long_the_start_is_kept() -> None:
-    tier = RamTier(4 * SIZE, TaskOwner())
-    others, blocks = [make_block(101), make_block(102)], chain(9)
-    fill(tier, others)
-    assert fill(tier, blocks) == [True] * 4 + [False] * 5
-    assert kept(tier, blocks) == [0, 1, 2, 3]
-    assert kept(tier, others) == []
-
-
-def test_a_chain_that_is_too_long_stays_as_it_is_when_it_is_used_again() -> None:
-    tier = RamTier(4 * SIZE, TaskOwner())
-    blocks = chain(9)
-    fill(tier, blocks)
-    fill(tier, blocks)
-    assert kept(tier, blocks) == [0, 1, 2, 3]
-    assert tier.statistics().evictions == 0
-
-
-def test_a_chain_that_was_refused_does_not_keep_others_out() -> None:
-    tier = RamTier(4 * SIZE, TaskOwner())
-    others = chain(4, seed=100)
-    fill(tier, chain(8))
-    assert fill(tier, others) == [True] * 4
-
-
 def test_what_was_refused_once_may_have_children_later() -> None:
     tier = RamTier(3 * SIZE, TaskOwner())
     blocks, others = chain(5), [make_block(101), make_block(102)]
@@ -144,35 +79,6 @@ def test_what_was_refused_once_may_have_children_later() -> None:
     # The others are older than a chain that begins in the middle, for once: its parents may be on disk.
     assert fill(tier, blocks[3:]) == [True, True]
     assert kept(tier, others) == [1]
-
-
-def test_a_touched_chain_goes_from_its_end() -> None:
-    tier = RamTier(6 * SIZE, TaskOwner())
-    first, second = chain(3), chain(3, seed=50)
-    fill(tier, [*first, *second])
-    tier.touch([block.key for block in first])
-    fill(tier, [make_block(n) for n in (101, 102)])
-    assert (kept(tier, first), kept(tier, second)) == ([0, 1, 2], [0])
-
-
-def test_held_blocks_go_last_and_only_until_then() -> None:
-    tier = RamTier(3 * SIZE, TaskOwner())
-    blocks = [make_block(n) for n in range(9)]
-    fill(tier, blocks[:3])
-    tier.keep_until([blocks[0].key, blocks[1].key], until=10.0)
-    fill(tier, blocks[3:5], now=9.9)
-    assert kept(tier, blocks) == [0, 1, 4]
-    fill(tier, blocks[5:6], now=10.0)
-    assert kept(tier, blocks) == [1, 4, 5]
-
-
-def test_held_blocks_go_when_there_is_nothing_else() -> None:
-    tier = RamTier(2 * SIZE, TaskOwner())
-    blocks = [make_block(n) for n in range(3)]
-    fill(tier, blocks[:2])
-    tier.keep_until([block.key for block in blocks], until=10.0)
-    assert fill(tier, blocks[2:]) == [True]
-    assert kept(tier, blocks) == [1, 2]
 
 
 def test_a_hold_is_never_shortened_and_ends_with_the_block() -> None:
@@ -187,18 +93,6 @@ def test_a_hold_is_never_shortened_and_ends_with_the_block() -> None:
     fill(tier, [blocks[0], blocks[2]])  # back, and older than the other, but held no more
     fill(tier, blocks[3:])
     assert kept(tier, blocks) == [2, 3]
-
-
-def test_a_dropped_block_is_gone_at_once_and_its_children_stay() -> None:
-    tier = RamTier(9 * SIZE, TaskOwner())
-    blocks = chain(3)
-    fill(tier, blocks)
-    tier.drop(blocks[1].key)
-    tier.drop(blocks[1].key)
-    tier.check_integrity()
-    assert kept(tier, blocks) == [0, 2]
-    assert tier.statistics().bytes == 2 * SIZE
-    assert tier.statistics().evictions == 0
 
 
 class Naive:

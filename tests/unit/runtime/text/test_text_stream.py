@@ -13,7 +13,6 @@ from runtime.text.stop_strings import StopAutomaton, StopMatcher
 from runtime.text.text_stream import Detokenizer, TextDelta, TextStream
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level, llama2_style
-from tests.rows import every_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -172,39 +171,6 @@ def run_matcher(stops: Sequence[str], pieces: Iterable[str]) -> str:
     return "".join(matcher.push(piece) for piece in pieces) + matcher.flush()
 
 
-@every_row(
-    "stops, text, sent, found",
-    [
-        (["\n\n"], "a\nb\n\nc", "a\nb", "\n\n"),
-        (["abcd", "bc"], "xabcd", "xa", "bc"),  # complete first
-        (["c", "abc"], "xabcd", "x", "abc"),  # complete together: the longer
-        (["aab"], "aaaab", "aa", "aab"),  # a failed beginning may hold another
-        (["abab"], "ababab", "", "abab"),
-        (["</s>", "</tool>"], "x </", "x </", None),
-        ([], "x", "x", None),
-    ],
-)
-def test_stop_matcher(stops: list[str], text: str, sent: str, found: str | None) -> None:
-    for pieces in (list(text), [text]):
-        matcher = StopMatcher(StopAutomaton(stops))
-        assert "".join(map(matcher.push, pieces)) + matcher.flush() == sent
-        assert matcher.found == found
-        assert matcher.push("more") == ("" if found else "more")
-
-
-def test_just_the_possible_beginning_is_kept_back() -> None:
-    matcher = StopMatcher(StopAutomaton(["###", "#!end"]))
-    assert [matcher.push(piece) for piece in ["a#", "#", "b", "##", "!", "e", "x"]] == [
-        "a",
-        "",
-        "##b",
-        "",
-        "#",
-        "",
-        "#!ex",
-    ]
-
-
 def test_texts_share_an_automaton_and_none_sees_another() -> None:
     automaton = StopAutomaton(["one", "never"])
     first, second = StopMatcher(automaton), StopMatcher(automaton)
@@ -288,10 +254,6 @@ def test_a_stop_across_tokens_and_nothing_after_it() -> None:
     assert deltas[-1] == TextDelta("", stopped=True)
     assert text_stream.stop_found == "stops exactly"
     assert text_stream.flush() == ""
-
-
-def test_an_unfinished_stop_is_given_back_at_the_end() -> None:
-    assert stream(BYTE_LEVEL, BYTE_LEVEL.encode("one sto"), ["stop"]) == "one sto"
 
 
 # --- cost ---------------------------------------------------------------------------------------------------

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from huggingface_hub import constants
 
-from tests.models.wheels import pip_settings
+from tests.unit.runtime.store.packages.conftest import index
 from web.commands.options.definitions import PREFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+__all__ = ["index"]
 
 
 @pytest.fixture(autouse=True)
@@ -30,14 +32,4 @@ def models_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CEDE_MODELS_DIR", str(folder))
     (tmp_path / "hub").mkdir()
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    return folder
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which pip looks for packages, and nowhere else."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    for name, value in pip_settings(folder).items():
-        monkeypatch.setenv(name, value)
     return folder

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from actors.core.generation import FinishReason
 from actors.core.receipts import CancelReason
-from runtime.sampling.tokens import TokenLogprobs
-from tests.fakes.engine import BOS, FakeEngine, finished, posting, say, token
+from tests.fakes.engine import FakeEngine, finished, posting, say, token
 from tests.unit.web.apps import CHAT, HI, TEXT, make
 from tests.unit.web.generation.openai_format.answers.streams import cut_short
 from web.bodies import body_parser as reading
@@ -18,71 +16,6 @@ if TYPE_CHECKING:
     import pytest
 
 # --- whole answers ----------------------------------------------------------------------------------------
-
-
-async def test_a_chat_answer() -> None:
-    engine = FakeEngine(say("Hel", "lo"))
-    response = await make(engine).test_client().post(CHAT, json=HI | {"model": "any"})
-    body = await response.get_json()
-    request = await engine.next_request()
-    assert response.status_code == 200
-    assert response.headers["x-request-id"] == body["id"] == request.id
-    assert (body["object"], body["model"]) == ("chat.completion", "any")
-    assert body["choices"] == [
-        {
-            "index": 0,
-            "message": {"role": "assistant", "content": "Hello", "refusal": None},
-            "logprobs": None,
-            "finish_reason": "stop",
-        }
-    ]
-    prompt = len(request.asked.prompts[0])
-    assert body["usage"]["total_tokens"] == prompt + 2
-    assert body["timings"]["prompt_per_second"] == 500.0
-    assert request.left.is_set()
-    assert request.hung_up is None
-
-
-async def test_a_completion_answer_with_everything() -> None:
-    logprobs = TokenLogprobs(-0.5, ((65, -0.5), (66, -1.0)))
-    engine = FakeEngine([token("A", logprobs=logprobs), finished(text="!", reason=FinishReason.LENGTH)])
-    body = {"prompt": "hi", "logprobs": 2, "return_token_ids": True}
-    answer = await (await make(engine).test_client().post(TEXT, json=body)).get_json()
-    assert answer["object"] == "text_completion"
-    assert answer["choices"] == [
-        {
-            "index": 0,
-            "text": "A!",
-            "logprobs": {
-                "tokens": ["A"],
-                "token_logprobs": [-0.5],
-                "top_logprobs": [{"A": -0.5, "B": -1.0}],
-                "text_offset": [0],
-            },
-            "finish_reason": "length",
-            "token_ids": [65],
-            "prompt_token_ids": [BOS, *b"hi"],
-        }
-    ]
-
-
-async def test_several_prompts_with_several_choices_each() -> None:
-    events = [event for index in (2, 0, 3, 1) for event in say(str(index), index=index)]
-    body = {"prompt": ["a", "bc"], "n": 2, "echo": True}
-    answer = await (await make(FakeEngine(events)).test_client().post(TEXT, json=body)).get_json()
-    assert [(c["index"], c["text"]) for c in answer["choices"]] == [(0, "a0"), (1, "a1"), (2, "bc2"), (3, "bc3")]
-    assert answer["usage"]["prompt_tokens"] == len("a") + len("bc") + 2  # and a BOS each
-    assert answer["usage"]["completion_tokens"] == 4
-
-
-async def test_chat_token_ids_and_logprobs() -> None:
-    engine = FakeEngine([token("A", logprobs=TokenLogprobs(-0.5)), finished()])
-    body = HI | {"logprobs": True, "return_token_ids": True}
-    answer = await (await make(engine).test_client().post(CHAT, json=body)).get_json()
-    (choice,) = answer["choices"]
-    assert choice["token_ids"] == [65]
-    assert choice["logprobs"]["content"] == [{"token": "A", "logprob": -0.5, "bytes": [65], "top_logprobs": []}]
-    assert bytes(answer["prompt_token_ids"]) == b"<user>hi</user><assistant>"
 
 
 async def test_a_prompt_counts_as_cached_as_far_as_all_its_choices_found_it_so() -> None:

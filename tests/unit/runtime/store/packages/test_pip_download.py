@@ -15,19 +15,10 @@ from runtime.errors import CheckpointError
 from runtime.store.packages import pip_download as module
 from runtime.store.packages.pip_download import failure, pip_download
 from runtime.store.progress import SILENT
-from tests.models.wheels import make_wheel, pip_settings
+from tests.models.wheels import make_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "index"
-    folder.mkdir()
-    for name, value in pip_settings(folder).items():
-        monkeypatch.setenv(name, value)
-    return folder
 
 
 def test_wheels_come_without_what_they_depend_on(index: Path, tmp_path: Path) -> None:

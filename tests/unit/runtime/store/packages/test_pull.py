@@ -16,7 +16,7 @@ from runtime.store.names import PackageName
 from runtime.store.packages import pull
 from runtime.store.packages.pull import pull_package
 from runtime.store.progress import SILENT
-from tests.models.wheels import make_wheel, pip_settings
+from tests.models.wheels import make_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,16 +24,6 @@ if TYPE_CHECKING:
 
 PROJECT = PackageName("a-model")
 DiskUsage = namedtuple("DiskUsage", "total used free")
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder in which pip looks for packages, and nowhere else."""
-    folder = tmp_path / "index"
-    folder.mkdir()
-    for name, value in pip_settings(folder).items():
-        monkeypatch.setenv(name, value)
-    return folder
 
 
 @pytest.fixture
