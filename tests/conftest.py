@@ -10,13 +10,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import tests.fakes.devices.interpreter  # noqa: F401  # before whatever else imports Triton
 
 # isort: split
+from collections.abc import Iterator
+
 import torch
 from hypothesis import HealthCheck, settings
 
@@ -24,9 +25,6 @@ from tests.live.cluster.clusters import Cluster
 from tests.live.fork_server import ForkedServer
 from tests.suites import SUITES, is_in_suite
 from web.process.signals import SIGNALS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

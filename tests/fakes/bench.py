@@ -7,10 +7,11 @@ token.  Whether it notices that a client has gone, and whether it remembers prom
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import trio
@@ -18,9 +19,6 @@ import trio
 from bench.client.harness.client import Client
 from bench.client.harness.dialect import Dialect
 from bench.client.harness.targets import Running, Target
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
 
 Json = dict[str, Any]
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import trio
 
 from actors.config import EngineConfig
 from actors.core.generation import Event, Failed, Finished, FinishReason, GenerationRequest, LiveRequest, Timings, Token
 from actors.core.life import State
+from actors.core.observer import Observer
 from actors.core.places.extents import ArenaStatistics
 from actors.core.receipts import CancelReason, Receipt, WallClock
 from actors.core.slot_views import SlotStatus
+from actors.engine import Engine
 from actors.generating.unread import Unread
 from actors.groups.request_groups import RequestGroups
 from actors.kv.prefix_cache import CacheStatistics
@@ -26,7 +28,8 @@ from actors.manager.receipt_log import ReceiptLog
 from actors.manager.statistics import EngineStatistics, ManagerStatistics, SpeculationStatistics
 from runtime.kv.disk.tier import DiskTierStatistics
 from runtime.kv.ram_tier import RamTierStatistics
-from runtime.loading.served import Proposer
+from runtime.loading.served import Proposer, ServedModel
+from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.byte_tokenizer import BOS as BOS
 from tests.fakes.served_model import CONTEXT as CONTEXT
 from tests.fakes.served_model import TEMPLATE as TEMPLATE
@@ -34,19 +37,10 @@ from tests.fakes.served_model import VOCABULARY as VOCABULARY
 from tests.fakes.served_model import FakeModel
 from web.apis.openai.chat import parse_chat
 from web.apis.openai.completions import parse_completion
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from contextlib import AbstractContextManager
-
-    from actors.core.observer import Observer
-    from actors.engine import Engine
-    from runtime.loading.served import ServedModel
-    from runtime.sampling.tokens import TokenLogprobs
-    from web.bodies.collect import EventCollector
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
-    from web.http.asgi import ScopedApp
+from web.bodies.collect import EventCollector
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
+from web.http.asgi import ScopedApp
 
 POSITIONS = 128  # of the arena
 ARENA = ArenaStatistics(POSITIONS, 64, 48, 40, 3, (), None, 2**20, 2**19, 5, 4, 300, 2, 1)

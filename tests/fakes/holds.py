@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from actors.core.hold import Ticket
+from actors.core.commands import Command
+from actors.core.hold import Hold, Ticket
 from actors.core.holds import HoldRecord
 from actors.core.life import Event, Life
 from actors.core.observer import Observers
+from actors.core.slot_views import SlotView
+from runtime.common.ownership import TaskOwner
 from runtime.kv.token_chain import TokenChain
 from tests.sim.history import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actors.core.commands import Command
-    from actors.core.hold import Hold
-    from actors.core.slot_views import SlotView
-    from runtime.common.ownership import TaskOwner
 
 
 class IdleManager:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
+from types import TracebackType
 
 REVISION = "a" * 40
 PIECE = 1 << 16  # bytes that are written at a time

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,11 +15,6 @@ import torch
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
 from tests.live.server import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
 
 SHAPE = (2, 2, 1, BLOCK_TOKENS, 8)
 DTYPE = torch.float32

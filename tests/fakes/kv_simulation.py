@@ -8,26 +8,32 @@ depends on how fast a thread is.
 from __future__ import annotations
 
 import random
-from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Self
 
 import torch
 import trio
 
 from actors.config import EngineConfig
-from actors.engine import open_engine
+from actors.engine import Engine, open_engine
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
-from runtime.kv.blocks import block_keys
+from runtime.kv.blocks import Block, BlockKey, block_keys
+from runtime.kv.disk.tier import DiskTier
+from runtime.kv.ram_tier import RamTier
+from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
-from runtime.testing.faults import ShortWrite
+from runtime.testing.faults import Chaos, ShortWrite
 from runtime.testing.simulated import STATE_BYTES
 from tests.fakes.ownership import LendableOwner
-from tests.fakes.simulation import VOCABULARY, Simulation, open_drafter, serve_stand_in
+from tests.fakes.simulation import VOCABULARY, Simulation, Story, open_drafter, serve_stand_in
 from tests.sim.endings import check_exact, check_prompt_outputs
 from tests.sim.grammars import StandInGrammars
 from tests.sim.history import ROOT, SHAPE, Truth
 from tests.sim.kv.device import DTYPE, Faults, KVModel, pack, pack_layers, unpack
+from tests.sim.kv.lies import Lies
 from tests.sim.kv.tiers import (
     BLOCK_BYTES,
     FILE_BYTES,
@@ -38,20 +44,6 @@ from tests.sim.kv.tiers import (
     rewrite,
 )
 from tests.sim.kv.watch import KVWatch, Moved
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from actors.engine import Engine
-    from runtime.kv.blocks import Block, BlockKey
-    from runtime.kv.disk.tier import DiskTier
-    from runtime.kv.ram_tier import RamTier
-    from runtime.kv.rings import Rings
-    from runtime.testing.faults import Chaos
-    from tests.fakes.simulation import Story
-    from tests.sim.kv.lies import Lies
 
 __all__ = [
     "BLOCK_BYTES",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from multiprocessing.connection import Connection
+from pathlib import Path
 
 import torch
 
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.disk.tier import open_disk_tier
 from tests.fakes.kv_blocks import DTYPE, ROOT, make_block
-
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from pathlib import Path
 
 SHAPE = (4, 2, 4, BLOCK_TOKENS, 32)  # 256 KiB: a kill finds it at work
 BUDGET = 24 * (4096 + 4 * 2 * 4 * BLOCK_TOKENS * 32 * 4)

@@ -16,20 +16,25 @@ This is the front door; the parts are in `tests.sim`, and `tests.fakes.kv_simula
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import trio
 
 from actors.config import EngineConfig
+from actors.core.generation import Event, GenerationRequest
 from actors.core.receipts import CancelReason
-from actors.engine import open_engine
-from actors.generating.grammars import InlineGrammars
+from actors.engine import Engine, open_engine
+from actors.generating.grammars import Compiler, InlineGrammars
+from actors.manager.slot_manager import SlotManager
 from actors.testing.chaos import open_chaos
+from runtime.chat.chat import Chat
 from runtime.errors import CedeError
 from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
-from runtime.testing.simulated import SimulatedAssistant, SimulatedDrafter
+from runtime.testing.faults import Chaos, Fault
+from runtime.testing.simulated import SimulatedAssistant, SimulatedDrafter, SimulatedModel
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
 from tests.sim.clients import GREEDY, Story, ask, prompt
@@ -38,17 +43,6 @@ from tests.sim.endings import check_account, check_exact, check_prompt_outputs
 from tests.sim.grammars import StandInGrammars
 from tests.sim.scheduler import AtStep, Hung, run, seeded_scheduler, simulated
 from tests.sim.watch import Run, Step, Watch
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from actors.core.generation import Event, GenerationRequest
-    from actors.engine import Engine
-    from actors.generating.grammars import Compiler
-    from actors.manager.slot_manager import SlotManager
-    from runtime.chat.chat import Chat
-    from runtime.testing.faults import Chaos, Fault
-    from runtime.testing.simulated import SimulatedModel
 
 __all__ = [
     "CULPRIT",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
+import torch
+from torch import Tensor
+
+from runtime.nn.matrices.embedding import Embedding
+from runtime.nn.matrices.linear import Linear
 from runtime.nn.source import WeightSource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import torch
-    from torch import Tensor
-
-    from runtime.nn.matrices.embedding import Embedding
-    from runtime.nn.matrices.linear import Linear
 
 
 class EmptySource(WeightSource):

@@ -7,31 +7,27 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 import trio
 
 from actors.generating.grammars import compiler_of
-from tests.fakes.simulation import open_simulation, serve_stand_in
+from tests.fakes.simulation import Simulation, open_simulation, serve_stand_in
+from tests.hostile.bodies import HostileBody
 from tests.hostile.parsers import served_model
+from tests.hostile.visits import HostileVisit
 from tests.sim.device import Faults
 from web.apis.responses.stored.state import open_state
+from web.http.asgi import ScopedApp
+from web.openapi.operations import Operation
+from web.process.access.api_keys import KeyRing
+from web.process.limits import Limits
 from web.process.options import StateOptions
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
-
-    from tests.fakes.simulation import Simulation
-    from tests.hostile.bodies import HostileBody
-    from tests.hostile.visits import HostileVisit
-    from web.http.asgi import ScopedApp
-    from web.openapi.operations import Operation
-    from web.process.access.api_keys import KeyRing
-    from web.process.limits import Limits
 
 CONTEXT = 128
 FAILURES = (b'"server_error"', b'"internal_error"', b'"api_error"')

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from tests.fakes.operations import OPERATIONS
 from tests.hostile.fitting import Fitting, words
 from tests.hostile.values import MODEST, OBJECTS, SPOILERS, STRINGS, Json, anything, copied, written
 from web.generation.openai_format.schemas import HINTS, UNSUPPORTED
+from web.openapi.operations import Operation
 from web.process.limits import MAX_UNKNOWN_FIELDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from random import Random
-
-    from web.openapi.operations import Operation
 
 WITH_BODY = {operation.path: operation for operation in OPERATIONS if operation.body is not None}
 FITTINGS = {

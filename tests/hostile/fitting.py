@@ -6,13 +6,11 @@ has what only fits by its meaning: token ids of the vocabulary, grammars, names 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from random import Random
+from typing import Any
 
 from web.process.limits import MAX_CHOICES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
 
 Json = dict[str, Any]
 

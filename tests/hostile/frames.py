@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from random import Random
 
 import h2.config
 import h2.connection
 import h2.events
 import h2.exceptions
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-    from web.openapi.operations import Operation
+from web.openapi.operations import Operation
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 PSEUDO = ((b":method", b"POST"), (b":path", b"/v1/completions"), (b":scheme", b"http"), (b":authority", b"localhost"))

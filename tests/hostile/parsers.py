@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
 from werkzeug.datastructures import Headers
 
 from actors.core.generation import GenerationRequest
 from actors.generating.grammars import compiler_of
 from runtime.errors import RequestError
+from runtime.grammar.compiler import GrammarCompiler
 from runtime.loading.load import describe_model
 from runtime.loading.options import LoadOptions
+from runtime.loading.served import ServedModel
 from runtime.store.resolve import resolve_model
-from tests.hostile.bodies import FITTINGS, WITH_BODY
+from tests.hostile.bodies import FITTINGS, WITH_BODY, HostileBody
 from tests.hostile.values import Json, written
 from web.apis.anthropic.parse import count_tokens, parse_messages
 from web.apis.ollama.parse import parse_chat as parse_ollama_chat
@@ -31,15 +35,6 @@ from web.bodies.errors.problem import Problem
 from web.bodies.json_encoding import dumps
 from web.bodies.strict_model import StrictModel, parse_model
 from web.serving.app import ERROR_SHAPES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from hypothesis.strategies import SearchStrategy
-
-    from runtime.grammar.compiler import GrammarCompiler
-    from runtime.loading.served import ServedModel
-    from tests.hostile.bodies import HostileBody
 
 MOST_GENERATIONS = 68
 CONTEXT = 512

@@ -9,19 +9,15 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 
 from tests.fakes.operations import OPERATIONS
 from tests.hostile.bodies import filled
 from tests.hostile.frames import PREFACE, draw_frames
 from tests.hostile.values import STRINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
-
-    from web.openapi.operations import Operation
+from web.openapi.operations import Operation
 
 METHODS = ("GET", "POST", "DELETE", "PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "get", "PRI", "X" * 300, "G\u00c9T")
 VERSIONS = ("HTTP/1.1", "HTTP/1.0", "HTTP/0.9", "HTTP/9.9", "HTTP/1.1 ", "http/1.1", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from trio.testing import MockClock
 
 from tests.fakes.operations import OPERATIONS
 from tests.hostile.application import Answers, open_application
@@ -11,9 +11,6 @@ from tests.hostile.drawn import ask_drawn
 from tests.hostile.visits import draw_visit
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 BODIES = 150  # `python -m tests.hostile --application` sends more
 VISITS = 40

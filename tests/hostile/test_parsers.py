@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from runtime.loading.served import ServedModel
 from tests.hostile import parsers
 from tests.hostile.bodies import WITH_BODY, draw_body, swapped
 from tests.hostile.parsers import PARSERS, Verdicts, any_body, base_model, parse, served_model
-
-if TYPE_CHECKING:
-    from runtime.loading.served import ServedModel
 
 BODIES = 400  # `python -m tests.hostile` draws more
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from random import Random
+from typing import Any, TypeVar
 
 from web.process.limits import MAX_NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
 
 Json = dict[str, Any]
 

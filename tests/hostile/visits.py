@@ -9,17 +9,13 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from random import Random
 from urllib.parse import quote
 
 from tests.fakes.operations import OPERATIONS
 from tests.hostile.bodies import draw_body_of
 from tests.hostile.values import NUMBERS, STRINGS, Json, written
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from web.openapi.operations import Operation
+from web.openapi.operations import Operation
 
 RESPONSES, CHATS, CONVERSATIONS = "/v1/responses", "/v1/chat/completions", "/v1/conversations"
 KEPT = (RESPONSES, CHATS, CONVERSATIONS)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
 
-from tests.live.server import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.live.server import Json, Server
+from tests.live.server import PATIENCE, Json, Server
 
 
 @contextmanager

@@ -12,27 +12,24 @@ import fcntl
 import logging
 import multiprocessing
 import os
+import signal
 import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from actors.engine import Engine
+from runtime.step.step import StepModel
 from tests.live.server import ANNOUNCEMENT, DEFAULTS, PATIENCE, ROOT, Server, wait_for
 from web.commands.main import main
 from web.process.hooks import ServerHooks
 from web.process.torch_settings import TORCH_SETTINGS
-
-if TYPE_CHECKING:
-    import signal
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-    from multiprocessing.context import ForkServerContext
-    from pathlib import Path
-
-    from actors.engine import Engine
-    from runtime.step.step import StepModel
 
 
 @cache

@@ -11,7 +11,9 @@ import random
 import socket
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import h2.config
 import h2.connection
@@ -19,10 +21,6 @@ import h2.events
 import h11
 
 from tests.live.server import COMPLETIONS, PATIENCE, Gone, Json, Server, trusting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import TracebackType
 
 
 def prompt(length: int, seed: int = 0) -> list[int]:

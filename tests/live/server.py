@@ -17,17 +17,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
+from types import TracebackType
+from typing import IO, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
 from runtime.step.device import MAX_LAYERS_AHEAD, select_device
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from types import TracebackType
-
 
 T = TypeVar("T")
 Json = dict[str, Any]

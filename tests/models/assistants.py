@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,10 +14,6 @@ from transformers import Gemma4AssistantConfig, Gemma4AssistantForCausalLM, Gemm
 
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import CONTEXT, reference_model, write_checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 WINDOW = 16  # of the small models
 KINDS = ("sliding_attention", "full_attention")

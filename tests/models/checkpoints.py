@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from transformers import (
     DeepseekV2Config,
@@ -41,9 +41,6 @@ from tests.models.families.dense import DENSE_FAMILIES
 from tests.models.families.hybrid import HYBRID_FAMILIES
 from tests.models.families.sparse import SPARSE_FAMILIES
 from tests.models.families.writing import write_checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _llama = partial(write_checkpoint, model_class=LlamaForCausalLM, config_class=LlamaConfig)
 _mistral = partial(write_checkpoint, model_class=MistralForCausalLM, config_class=MistralConfig)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Sequence
-
-    from runtime.sampling.params import SamplingParams
+from runtime.sampling.params import SamplingParams
 
 TOO_FEW = 5  # expected of a cell: below that chi-square's distribution is not that of the sum
 

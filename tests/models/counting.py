@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
 
-if TYPE_CHECKING:
-    import torch
-
-    from runtime.nn.layers.experts import MixtureOfExperts
-    from runtime.nn.layers.mlp import Mlp
+from runtime.nn.layers.experts import MixtureOfExperts
+from runtime.nn.layers.mlp import Mlp
 
 
 def count_experts(mixture: MixtureOfExperts) -> list[tuple[int, int]]:

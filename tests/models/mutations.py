@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import random
+import random
+from typing import Any
 
 NUMBERS = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**63 - 1, 2**63, 2**64 - 1)
 VALUES: tuple[Any, ...] = (

@@ -6,12 +6,9 @@ Python's floats by whoever uses them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Codes = list[list[int]]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from multiprocessing import Pipe
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import outcome
 import torch
@@ -13,7 +14,7 @@ import torch._C._distributed_c10d as c10d
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.devices.parallel.group import Group, meet, sums_of
-from runtime.devices.parallel.kv import DividedKV
+from runtime.devices.parallel.kv import DividedKV, KVSizes
 from runtime.devices.parallel.lines import Line, Lines
 from runtime.devices.parallel.share import Share, share_config
 from runtime.kv.cache import KVCache
@@ -21,16 +22,9 @@ from runtime.kv.rings import SLACK, plan_rings
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.rank_model import FollowingModel, LeadingModel
-from runtime.nn.weights import load_weights
+from runtime.nn.weights import Weights, load_weights
+from runtime.step.step import Segment, StepResult
 from tests.models.step_driver import CPU, run
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from runtime.devices.parallel.kv import KVSizes
-    from runtime.nn.weights import Weights
-    from runtime.step.step import Segment, StepResult
 
 
 class Ranks:

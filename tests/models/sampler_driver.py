@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 
 from runtime.sampling import acceptance, sampler
 from runtime.sampling.batch import SamplingBatch
 from runtime.sampling.masks import MaskPenalties
+from runtime.sampling.params import SamplingParams
+from runtime.sampling.sampler import SampledRow
 from runtime.sampling.staging import StagingBuffer
-from runtime.sampling.tokens import SampleSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.sampling.params import SamplingParams
-    from runtime.sampling.sampler import SampledRow
-    from runtime.sampling.tokens import DraftToken
+from runtime.sampling.tokens import DraftToken, SampleSpec
 
 
 def sent(

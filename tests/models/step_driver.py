@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from ctypes import c_int32
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -14,24 +16,17 @@ from runtime.kv.cache import KVCache
 from runtime.kv.rings import SLACK, plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.nn.matrices.formats import choose_formats
+from runtime.nn.matrices.linear import WeightFormats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
-from runtime.sampling.tokens import SampledToken, SampleSpec
+from runtime.sampling.tokens import SampledToken, SampleSpec, TokenLogprobs
 from runtime.selftest.rates import placed
-from runtime.step.step import Segment, SegmentOutput, StepResult, run_step
+from runtime.step.shortcuts import LayersTogether
+from runtime.step.step import Segment, SegmentOutput, StepModel, StepResult, run_step
+from runtime.step.transfer import Transfer
 from runtime.testing.simulated import SimulatedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from pathlib import Path
-
-    from runtime.nn.matrices.linear import WeightFormats
-    from runtime.sampling.tokens import TokenLogprobs
-    from runtime.step.shortcuts import LayersTogether
-    from runtime.step.step import StepModel
-    from runtime.step.transfer import Transfer
 
 CPU = torch.device("cpu")
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 _RANGES = {  # first and last code point
     "ascii": (0x20, 0x7E),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from runtime.errors import CheckpointError
 from runtime.store.resolve import resolve_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OTHER_FILE = "SHA-256"  # in the message for a file that is not the one that was published
 

@@ -6,20 +6,16 @@ undone here a second time, and the `gguf` library expands the blocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from gguf import quants
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM
 
-from runtime.checkpoint.gguf.header import read_header
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from runtime.checkpoint.gguf.header import TensorEntry
+from runtime.checkpoint.gguf.header import TensorEntry, read_header
 
 _NAMES = {
     "token_embd": "model.embed_tokens",

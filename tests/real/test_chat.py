@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import PreTrainedTokenizerFast
@@ -10,9 +11,6 @@ from transformers import PreTrainedTokenizerFast
 from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.open import open_checkpoint
 from runtime.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.real
 

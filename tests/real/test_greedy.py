@@ -6,8 +6,9 @@ ours scores as high to within rounding.
 
 from __future__ import annotations
 
+from pathlib import Path
 from pydoc_data.topics import topics
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -19,9 +20,6 @@ from runtime.loading.options import LoadOptions
 from runtime.text.tokenizer import Tokenizer
 from tests.models.step_driver import Running, generate, open_transformer
 from tests.real.references import gemma3_reference, smollm2_reference
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.real
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -14,10 +16,6 @@ from tokenizers import AddedToken, models, pre_tokenizers
 from runtime.checkpoint.gguf.header import read_header
 from runtime.checkpoint.open import open_checkpoint
 from tests.models.texts import texts
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.real
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
 
 from tests.rows import every_row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 walked = list[tuple[int, str]]()
 

@@ -15,17 +15,14 @@ import pprint
 import sys
 import time
 import traceback
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from tests.sim.figures import shares
 from tests.sim.play import Tally, play
 from tests.sim.scenario import draw
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterator, Sequence
 
 BATCH = 50  # scenarios that a process takes at a time
 SHOWN, LISTED = 2, 100  # failures, with and without their tracebacks

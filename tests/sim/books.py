@@ -6,36 +6,32 @@ invariant I11: grants and releases pair up, and rows that were committed add up 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from actors.core.events import (
+    Cancelled,
+    Committed,
+    Demoted,
+    DeviceIsLost,
+    Granted,
+    HandedBack,
+    Invalidated,
+    Leader,
+    Preempted,
+    Queued,
+    Released,
+    Resumed,
+    StepBegins,
+    StepEnded,
+    StepRaised,
+    Submitted,
+)
 from actors.core.life import State
 from actors.core.observer import Observer
+from actors.core.receipts import Receipt
+from actors.core.slots import SlotTable
 from runtime.errors import DeviceLost
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.core.events import (
-        Cancelled,
-        Committed,
-        Demoted,
-        DeviceIsLost,
-        Granted,
-        HandedBack,
-        Invalidated,
-        Leader,
-        Preempted,
-        Queued,
-        Released,
-        Resumed,
-        StepBegins,
-        StepEnded,
-        StepRaised,
-        Submitted,
-    )
-    from actors.core.receipts import Receipt
-    from actors.core.slots import SlotTable
 
 Owner = tuple[str, int]  # a generation: its request's id, and its index there
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from actors.core.generation import Event, Failed, Finished, GenerationRequest, PromptScored, Token
+from actors.core.receipts import Receipt
+from runtime.errors import CedeError
 from runtime.sampling.params import SamplingParams
+from runtime.step.prompt_rows.wanted import TokenScore
 from tests.sim.device import VOCABULARY
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actors.core.receipts import Receipt
-    from runtime.errors import CedeError
-    from runtime.step.prompt_rows.wanted import TokenScore
 
 GREEDY = SamplingParams(temperature=0.0, seed=0)
 

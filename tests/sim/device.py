@@ -5,23 +5,19 @@ For faults by step, layer or write there is `runtime.testing.faults`.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runtime.errors import DeviceLost
+from runtime.kv.blocks import BlockKey
 from runtime.loading.served import ServedModel
 from runtime.sampling.tokens import SampledToken
-from runtime.step.step import SegmentOutput
+from runtime.step.step import Segment, SegmentOutput
 from runtime.testing.simulated import SimulatedBatch, SimulatedModel
+from runtime.text.stop_strings import StopAutomaton
 from runtime.text.text_stream import TextStream
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence, Set
-
-    from runtime.kv.blocks import BlockKey
-    from runtime.step.step import Segment
-    from runtime.text.stop_strings import StopAutomaton
-    from runtime.text.tokenizer import Tokenizer
+from runtime.text.tokenizer import Tokenizer
 
 VOCABULARY = 389
 CULPRIT = 389  # a token that the model never generates: for faults that only a prompt can meet

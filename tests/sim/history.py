@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence
 
-from runtime.kv.blocks import BLOCK_TOKENS, BlockKey, block_key, root_key
+from actors.kv.waiting_blocks import SlotBlock
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_key, root_key
 from runtime.kv.token_chain import TokenChain
 from runtime.testing.simulated import chain
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from actors.kv.waiting_blocks import SlotBlock
-    from runtime.kv.blocks import Block
 
 ROOT_STATE = 0x5EED
 SHAPE = (BLOCK_TOKENS, 4)  # of a block in a tier: the 64 bits of a row as four numbers, exact in float32

@@ -6,39 +6,31 @@ import hashlib
 import math
 import tempfile
 from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import trio
 
-from actors.core.generation import Failed, Finished
+from actors.core.generation import Failed, Finished, GenerationRequest
 from runtime.loading.served import Proposer
 from runtime.testing.faults import Chaos
-from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk
+from tests.fakes.kv_simulation import KVSimulation, open_kv_simulation, open_settled_disk
+from tests.sim.clients import Story
 from tests.sim.detached import visits
 from tests.sim.detached.visits import BOUNDS
 from tests.sim.device import CULPRIT, VOCABULARY
 from tests.sim.endings import check_endings
 from tests.sim.figures import shares
+from tests.sim.groups.drawn import GroupEnd
 from tests.sim.instruments.attached import instruments_on
 from tests.sim.kv.lies import Lies
-from tests.sim.scenario import CONTEXT, LOOKED_UP, first_request, next_request
+from tests.sim.kv.tiers import SettledDisk
+from tests.sim.scenario import CONTEXT, LOOKED_UP, Scenario, Visit, first_request, next_request
 from tests.sim.scheduler import run
 from tests.sim.warm.drawn import in_earnest
-from web.storage.detached.runs import open_runs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from actors.core.generation import GenerationRequest
-    from tests.fakes.kv_simulation import KVSimulation
-    from tests.sim.clients import Story
-    from tests.sim.groups.drawn import GroupEnd
-    from tests.sim.kv.tiers import SettledDisk
-    from tests.sim.scenario import Scenario, Visit
-    from web.storage.detached.runs import Runs
+from web.storage.detached.runs import Runs, open_runs
 
 
 @dataclass(slots=True)

@@ -9,15 +9,13 @@ its tasks, and the end of a task that waits under a shield.
 from __future__ import annotations
 
 import functools
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import trio
 from trio._core import _run as trio_scheduler
 from trio.testing import MockClock
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 T = TypeVar("T")
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised
 from actors.core.observer import Observer
+from actors.manager.slot_manager import SlotManager
+from runtime.step.step import Segment, SegmentResult
 from runtime.testing.faults import Chaos, FaultPlan
+from runtime.testing.simulated import SimulatedDrafter
 from tests.sim.books import Books
+from tests.sim.device import FaultyModel
 from tests.sim.executor import TimedExecutor
 from tests.sim.groups.watch import GroupWatch
 from tests.sim.history import Truth
@@ -22,15 +27,6 @@ from tests.sim.order.bursts import BurstWatch
 from tests.sim.order.fairness import Fairness
 from tests.sim.preemption.watch import PreemptionWatch
 from tests.sim.warm.watch import WarmWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised
-    from actors.manager.slot_manager import SlotManager
-    from runtime.step.step import Segment, SegmentResult
-    from runtime.testing.simulated import SimulatedDrafter
-    from tests.sim.device import FaultyModel
 
 MAX_VIOLATIONS = 20  # the first few say all there is to say
 

@@ -10,8 +10,9 @@ import json
 import math
 import socket
 import struct
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import h2.config
 import h2.connection
@@ -20,12 +21,7 @@ import h2.exceptions
 import h11
 import trio
 
-from tests.live.server import Gone
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from tests.live.server import Json
+from tests.live.server import Gone, Json
 
 Address = tuple[str, int]
 

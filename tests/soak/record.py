@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import psutil
 
-from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.live.server import Json, Server
+from tests.live.server import Json, Server, wait_for
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,27 +13,20 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
 
 import click
 import trio
 
-from tests.live.server import Gone, Server
+from tests.live.server import Gone, Json, Server
 from tests.models.checkpoints import FAMILIES
-from tests.soak.clients import Http2, fetch, open_http1, open_http2
+from tests.soak.clients import Exchange, Http2, fetch, open_http1, open_http2
 from tests.soak.record import Figures, Record
-from tests.soak.visits import STALL_TIMEOUT, Scene, Visit, choose, fill, run_alone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from random import Random
-
-    from tests.live.server import Json
-    from tests.soak.clients import Exchange
-    from tests.soak.visits import Behaviour
+from tests.soak.visits import STALL_TIMEOUT, Behaviour, Scene, Visit, choose, fill, run_alone
 
 SLOTS = 4
 FLAGS = [  # prompts in small chunks and drafts in every round, so that many hang-ups come in the middle of either

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.live.fork_server import ForkedServer
 from tests.soak.soak import FLAGS, flags_of, soak
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MEMORY_BOUND = 160 * 2**20  # bytes; a warm-up of a second has not met the most that stalled responses take at a time
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from random import Random
+from typing import Any, TypeAlias
 
 import trio
 
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import COMPLETIONS, Gone
-from tests.soak.clients import Events, fetch
+from tests.live.server import COMPLETIONS, Gone, Json, Server
+from tests.soak.clients import Address, Events, Exchange, fetch
 from tests.soak.record import Record
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from tests.live.server import Json, Server
-    from tests.soak.clients import Address, Exchange
 
 SOLO_TOKENS = 48
 STALL_TIMEOUT = 4.0  # seconds, as the server is told; a busy machine must not make a stalled reader of a decent one

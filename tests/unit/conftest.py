@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from runtime.checkpoint.open import Checkpoint
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
+from runtime.loading.served import ServedModel
+from runtime.nn.model import Transformer
 from runtime.selftest.parity import Parity
 from runtime.store.resolve import resolve_model
 from web.selftest import TEXT
-
-if TYPE_CHECKING:
-    from runtime.checkpoint.open import Checkpoint
-    from runtime.loading.served import ServedModel
-    from runtime.nn.model import Transformer
 
 
 @pytest.fixture(scope="session")

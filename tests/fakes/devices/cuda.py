@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from runtime.devices.cuda.rows import TritonRows
@@ -12,12 +10,10 @@ from tests.fakes.devices.interpreter import triton
 if triton is None:
     pytest.skip("Triton is not installed", allow_module_level=True)
 
+from collections.abc import Callable
+
 from runtime.devices.cuda.kernels import attend_split, join_splits, write_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runtime.devices.single_rows.rows import RowKernels
+from runtime.devices.single_rows.rows import RowKernels
 
 
 class InterpretedCapture:

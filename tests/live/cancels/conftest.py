@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.live.cancels.victims import OURS, SOLO
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.live.server import Server
+from tests.live.server import Server
 
 
 @pytest.fixture(scope="package")

@@ -14,23 +14,18 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import h2.events
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from actors.core.receipts import Receipt
 from tests.fakes.simulation import Simulation, open_simulation, prompt
 from tests.live.h2_client import H2Client
 from tests.live.server import PATIENCE
 from web.process.limits import Limits
 from web.serving.server import Entrance, serve_engine
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from actors.core.receipts import Receipt
-
 
 STEP = 0.01  # seconds
 TOKENS = 60  # of an answer: many more steps than an end may take

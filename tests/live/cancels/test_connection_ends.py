@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -25,11 +27,6 @@ from tests.live.cancels.connections import (
     leave,
     serving,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 
 STEPS_TO_END = 20
 

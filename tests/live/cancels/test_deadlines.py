@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +12,6 @@ from tests.live.cancels.victims import OURS, SHORT, error_told
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import most_layers_after_cancel, stage, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # --- deadlines ------------------------------------------------------------------------------------------------------
 

@@ -8,21 +8,15 @@ inside one, and it is tried again until it was), and the last token, where eithe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.live.cancels.victims import OURS, SHORT
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, Http2, Http2Stream, completion, prompt
-from tests.live.server import CHAT, Gone, Server, most_layers_after_cancel, stage, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.live.fork_server import ForkedServer
-    from tests.live.server import Json
-
+from tests.live.server import CHAT, Gone, Json, Server, most_layers_after_cancel, stage, wait_for
 
 CHUNK = 64  # tokens, as the fixture `four_slots` says
 LONG = prompt(3800, seed=1)

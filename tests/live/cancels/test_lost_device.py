@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.live.fork_server import ForkedServer
-from tests.live.http_client import Http1, completion, prompt
+from tests.live.http_client import Http1, Reader, completion, prompt
 from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.live.http_client import Reader
 
 HANG_TIMEOUT = 1.5  # seconds; enough for a layer of a small model on any machine that the tests run on
 TOKENS = 10

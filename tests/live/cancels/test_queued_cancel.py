@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.live.feed import asked, frames
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import CHAT, most_layers_after_cancel, stage, wait_for
-
-if TYPE_CHECKING:
-    from tests.live.fork_server import ForkedServer
-    from tests.live.server import Json, Server
+from tests.live.server import CHAT, Json, Server, most_layers_after_cancel, stage, wait_for
 
 
 def chat(content: str, max_tokens: int, **fields: Any) -> Json:  # noqa: ANN401

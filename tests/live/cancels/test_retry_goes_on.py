@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import most_layers_after_cancel, stage, wait_for
-
-if TYPE_CHECKING:
-    from tests.live.fork_server import ForkedServer
-    from tests.live.server import Server
-
+from tests.live.server import Server, most_layers_after_cancel, stage, wait_for
 
 CHUNK = 64  # tokens, as the fixture `one_slot` says
 LONG = 3500

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Gone, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 LONG = "3600"  # seconds, which no test waits for
 

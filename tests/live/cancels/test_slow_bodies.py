@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.live.http_client import Http1
-from tests.live.server import CHAT, COMPLETIONS, PATIENCE, most_layers_after_cancel, stage, wait_for
-
-if TYPE_CHECKING:
-    from tests.live.server import Json, Server
+from tests.live.server import CHAT, COMPLETIONS, PATIENCE, Json, Server, most_layers_after_cancel, stage, wait_for
 
 CRUMB = 16  # bytes of a read, and of a write
 FEW, MANY = 12, 4000  # tokens: of an answer that is to be read, and more than one that is left can come to

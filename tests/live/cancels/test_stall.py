@@ -6,22 +6,17 @@ What fills the socket's buffers within a few tokens is their log-probabilities.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import h11
 import pytest
 
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import most_layers_after_cancel, stage, wait_for
+from tests.live.server import Json, Server, most_layers_after_cancel, stage, wait_for
 from web.process.limits import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.live.server import Json, Server
 
 TOKENS = 100  # are more, with their log-probabilities, than the sockets' buffers hold
 AFTER = TOKENS + 10  # a step that comes after theirs, and before the last of another's: there are no drafts

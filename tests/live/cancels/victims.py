@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tests.live.http_client import Http1, prompt
-
-if TYPE_CHECKING:
-    from tests.live.server import Json
-
+from tests.live.server import Json
 
 SHORT = prompt(30, seed=2)
 OURS = prompt(25, seed=3)

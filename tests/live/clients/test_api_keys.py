@@ -7,7 +7,8 @@ import http.client
 import json
 import signal
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import openai
 import psutil
@@ -19,10 +20,6 @@ from bench.client.harness.targets import Target, open_target
 from tests.live.fork_server import ForkedServer
 from tests.live.server import PATIENCE, Server, refusals, wait_for
 from web.commands.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 IN_FILE, IN_VARIABLE = ("sk-file-1", "sk-füle-2"), ("sk-env-1", "sk-env-2")
 WRONG = "sk-wrong"

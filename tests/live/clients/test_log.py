@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import h2.config
 import h2.connection
@@ -14,10 +15,6 @@ import pytest
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import CHAT, COMPLETIONS, Json, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 FORGERY = 'x\r\n{"level": "error"}\n2026-01-01 00:00:00.000 ERROR   web     forged\x1b[2J\x9b31m\u2028\0\x7f'
 TEXT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} (?P<level>\S+) +(?P<logger>\S+) +(?P<message>.+)")

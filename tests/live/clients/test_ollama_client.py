@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Generator, Iterator
+from typing import Any, cast
 
 import httpx
 import ollama
 import pytest
 
-from tests.live.server import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-
-    from tests.live.server import Server
+from tests.live.server import PATIENCE, Server
 
 MODEL = "any-name:latest"
 MESSAGES = [{"role": "user", "content": "Write a function."}]

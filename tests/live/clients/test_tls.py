@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import openai
 import pytest
@@ -14,10 +15,6 @@ from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, Http2, completion, prompt
 from tests.live.server import PATIENCE
 from web.http.listeners import ListenError, tls_context
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import click
 import trio
@@ -21,9 +22,6 @@ from tests.live.cluster.proofs import kills as killing
 from tests.live.cluster.proofs import outages
 from tests.live.cluster.proofs import retries as retrying
 from tests.live.cluster.proofs import seeds as seeding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 seed = click.option("--seed", type=int, default=0, show_default=True)
 workers = click.option("--workers", type=int, default=3, show_default=True)

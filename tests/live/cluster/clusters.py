@@ -12,14 +12,12 @@ import signal
 import subprocess
 import tempfile
 import threading
-from typing import IO, TYPE_CHECKING, Any, Generic, Self, TypeVar
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Generic, Self, TypeVar
 
 from tests.live.server import CHAT, PATIENCE, Json, Server, command, environment, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-    from types import TracebackType
 
 WorkerT = TypeVar("WorkerT", bound=Server)
 

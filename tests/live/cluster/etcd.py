@@ -8,18 +8,15 @@ import shutil
 import signal
 import subprocess
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.live.server import PATIENCE, wait_for
 from web.cluster.settings import ADDRESSES, LOOPBACK
 from web.http.listeners import bound_sockets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PEERS = "http://127.0.0.1:0"  # there are none
 

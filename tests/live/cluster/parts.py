@@ -7,17 +7,15 @@ held, and the engine's integrity is looked at when a worker ends in good order.
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, ClassVar, Self
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
 
 from tests.live.cluster.clusters import WORKER, FrontDoor
 from tests.live.fork_server import ForkedServer
 from tests.live.server import DEFAULTS, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from types import TracebackType
 
 FLAGS = ("--slots", "2", "--chunk-tokens", "16", "--kv-ram", "64MiB")
 FORGOTTEN = "discovery had forgotten"

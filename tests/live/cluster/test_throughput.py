@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -11,9 +11,6 @@ from click.testing import CliRunner
 from bench.client.harness.figures import Record
 from bench.cluster.clusters import DidNotStart, open_cluster
 from bench.cluster.throughput import DIRECT, DOOR, main
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_each_round_has_both_rates_and_all_is_drawn(tmp_path: Path) -> None:

@@ -12,17 +12,13 @@ import re
 import subprocess
 import urllib.request
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psutil
 
 from tests.live.cluster.clusters import chat
+from tests.live.cluster.parts import ForkedWorker, Parts
 from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.live.cluster.parts import ForkedWorker, Parts
 
 LONG = "x = 1\n" * 300  # 1200 tokens
 FLAGS = ("--slots", "4")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
 
 from tests.live.server import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MODEL = {"id": "a-model", "max_model_len": 100}
 CHUNK = {"id": "chat-1", "choices": [{"index": 0, "delta": {"content": "it never ends "}, "finish_reason": None}]}

@@ -13,15 +13,13 @@ import signal
 import subprocess
 import termios
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
 
 import pyte
 
 from tests.live.server import PATIENCE, command, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
 
 CTRL_C, CTRL_D, ENTER, UP = "\x03", "\x04", "\r", "\x1b[A"
 SHOWS_CURSOR, HIDES_CURSOR = b"\x1b[?25h", b"\x1b[?25l"

@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.live.commands.silent_server import silent_server
 from tests.live.commands.terminal import CTRL_C, CTRL_D, ENTER, UP, Terminal
-from tests.live.server import PATIENCE, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.live.server import Server
+from tests.live.server import PATIENCE, Server, wait_for
 
 READY = "/help shows the commands"
 LEAVES = "Ctrl-D, leaves"

@@ -7,15 +7,12 @@ import shutil
 import subprocess
 import sys
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.live.commands.terminal import Terminal
 from tests.live.server import PATIENCE, command, environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BASH = """
 {script}

@@ -6,16 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.live.commands.terminal import CTRL_C, Terminal
 from tests.live.fork_server import ForkedServer
 from tests.live.server import PATIENCE, Server, command, environment, refusals, wait_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ENDED = {"completion_tokens": 10**9}
 # It goes on and on, in float32.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,6 @@ from tests.live.commands.terminal import CTRL_C, Terminal
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import PATIENCE, Server, command, environment, refusals
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 KEYS = "q: leave"
 

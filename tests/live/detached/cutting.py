@@ -11,12 +11,9 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.live.server import PATIENCE, environment
-
-if TYPE_CHECKING:
-    from tests.live.server import Server
+from tests.live.server import PATIENCE, Server, environment
 
 Json = dict[str, Any]
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.live.detached.cutting import asking, events_in, take_up, text_of
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import completion, prompt
-from tests.live.server import COMPLETIONS, wait_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.live.server import Server
+from tests.live.server import COMPLETIONS, Server, wait_for
 
 DETACH = {"on_disconnect": "detach"}
 

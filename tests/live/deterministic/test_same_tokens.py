@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import PATIENCE, Server, command, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TOKENS = 60
 LENGTHS = (300, 33, 7)  # of the prompts: two with more rows than the kernels take at once

@@ -7,9 +7,10 @@ import math
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx
 import ollama
@@ -19,14 +20,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from runtime.store.resolve import resolve_model
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import prompt
-from tests.live.server import PATIENCE, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from tests.live.fork_server import ForkedServer
-    from tests.live.server import Server
+from tests.live.server import PATIENCE, Server, wait_for
 
 MODEL = "any-name"
 TEXTS = ["import os\n", "def add(a, b):\n    return a + b\n"]

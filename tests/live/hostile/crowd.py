@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import httpx
 import trio
@@ -19,13 +19,8 @@ from tests.hostile.frames import statuses
 from tests.hostile.requests import HostileRequest
 from tests.hostile.visits import RESPONSES, HostileVisit
 from tests.live.http_client import Http1, completion, prompt
-from tests.live.server import COMPLETIONS, Server
+from tests.live.server import COMPLETIONS, Json, Server
 from tests.soak.clients import Events, open_http1
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from tests.live.server import Json
 
 Hostile = HostileBody | HostileRequest | HostileVisit
 

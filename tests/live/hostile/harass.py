@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -12,14 +12,9 @@ from tests.hostile.bodies import draw_body
 from tests.hostile.large import large_bodies
 from tests.hostile.requests import draw_request
 from tests.hostile.visits import draw_visit
-from tests.live.hostile.crowd import Crowd, Neighbour, Round
+from tests.live.hostile.crowd import Crowd, Hostile, Neighbour, Round
+from tests.live.server import Json, Server
 from tests.soak.record import Figures, describe_loop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.live.hostile.crowd import Hostile
-    from tests.live.server import Json, Server
 
 FLAGS = [  # a context in which the longest answer is short
     *("--dtype", "float32", "--slots", "4", "--queue", "64", "--context", "512", "--kv-ram", "8MiB"),

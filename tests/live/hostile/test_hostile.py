@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import trio
 
@@ -10,9 +10,6 @@ from tests.hostile.requests import HostileRequest
 from tests.live.fork_server import ForkedServer
 from tests.live.hostile.crowd import Crowd
 from tests.live.hostile.harass import FLAGS, again, harass, mixed, replay
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_what_a_fault_names_is_drawn_again() -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import AddedToken, Tokenizer
 
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1
+from tests.live.server import Json, Server
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import VOCAB_SIZE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.live.server import Json, Server
 
 QWEN = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>", "<|file_sep|>")
 GREEDY: Json = {"temperature": 0}

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
 from runtime.kv.disk.files import checksum, read_block, write_temporary
 from runtime.kv.disk.folder import opened_root
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def forge(file: Path) -> None:

@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,6 @@ from tests.live.fork_server import ForkedServer
 from tests.live.metrics.deployed import ALERTS, NAME, dashboard_expressions
 from tests.live.server import PATIENCE, ROOT, Json, Server, wait_for
 from web.http.listeners import bound_sockets
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PROMTOOL, PROMETHEUS = shutil.which("promtool"), shutil.which("prometheus")
 ALERTS_TEST = ROOT / "tests" / "live" / "metrics" / "alerts.test.yml"

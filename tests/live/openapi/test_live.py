@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.live.fork_server import ForkedServer
 from tests.live.openapi.drawn import FLAGS, Outcome, ask, check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.live.server import Server
+from tests.live.server import Server
 
 EXAMPLES = 4  # of each operation and kind; `python -m tests.live.openapi` draws more
 

@@ -12,14 +12,16 @@ import socket
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from runtime.kv.blocks import Block
 from runtime.kv.disk.blocks import DiskBlocks
 from tests.live.fork_server import ForkedServer, run_forked
 from tests.live.http_client import Http1, completion, prompt
@@ -28,12 +30,7 @@ from tests.live.server import COMPLETIONS, Server, wait_for
 from web.process.hooks import ServerHooks
 from web.storage import store
 from web.storage.database import ObjectDatabase
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from runtime.kv.blocks import Block
-    from web.storage.objects import Item, StoredObject
+from web.storage.objects import Item, StoredObject
 
 GRACE = 2.0  # seconds
 PIPE = "recorded"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from tests.live.server import DEFAULTS, Server, command, environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def fill(pipe: int) -> None:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -20,9 +20,6 @@ from tests.models.checkpoints import FAMILIES
 from tests.rows import every_row
 from web.commands.main import main
 from web.commands.serve import serve
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:

@@ -7,13 +7,14 @@ import platform
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import web.selftest
 from runtime.selftest import machine
@@ -25,12 +26,6 @@ from tests.live.server import command, environment
 from tests.models.checkpoints import FAMILIES
 from web.commands.doctor import doctor
 from web.selftest import Sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from click.testing import Result
-
 
 SMALL = Sizes(
     prompt=40, tokens=8, rounds=1, generated=16, streams=(1, 2), depth=8, steps=4, prefill=32, read_bytes=2**20

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from runtime.store.resolve import resolve_model
 from tests.live.fork_server import ForkedServer
 from tests.live.server import COMPLETIONS
 from tests.models.wheels import make_wheel, pip_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 JSON = {"Content-Type": "application/json"}
 

@@ -8,17 +8,15 @@ import re
 import shutil
 import signal
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from runtime.store.resolve import resolve_model
 from tests.live.server import COMPLETIONS, DEFAULTS, PATIENCE, Server, command, environment, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 AS_PROCESS_1 = ("unshare", "--pid", "--fork", "--mount-proc")
 AS_ANY_PROCESS: tuple[str, ...] = ()

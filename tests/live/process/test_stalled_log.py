@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.process.piped import PipedServer
 from tests.live.server import COMPLETIONS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_stalled_reader_of_the_log_holds_up_nobody_and_has_the_lines_in_order_when_it_reads_again(

@@ -10,17 +10,14 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.live.server import PATIENCE, ROOT, Server
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SERVER = "127.0.0.1:8000"
 """Where the server is, as the files in `deploy/` say."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.proxies.proxies import HAPROXY, NGINX, Kind, Proxied, proxy
 from tests.live.server import stage, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.live.fork_server import ForkedServer
 
 SHORT = prompt(30, seed=2)
 LONG = prompt(3800, seed=1)

@@ -6,23 +6,19 @@ import random
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.step.job import StepJob
-from runtime.step.step import Segment
-from runtime.step.thread_executor import open_thread_executor
+from runtime.step.step import Segment, StepResult
+from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from runtime.store.resolve import resolve_model
 from tests.live.ranks.processes import MOST_LAYERS
 from tests.models.step_driver import greedy
 from web.serving.ranks import open_ranks
-
-if TYPE_CHECKING:
-    from runtime.step.step import StepResult
-    from runtime.step.thread_executor import ThreadExecutor
 
 RANKS = 2
 ROWS, LEAVE = 16, 12  # segments of a step, and how many of them are cancelled

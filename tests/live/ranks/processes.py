@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import psutil
 
-if TYPE_CHECKING:
-    from tests.live.server import Server
+from tests.live.server import Server
 
 TWO = ("--tensor-parallel", "2")
 MOST_LAYERS = 3  # two, and one that may end between the moment of a cancel and its mark

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,6 @@ from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.ranks.processes import MOST_LAYERS, TWO, has_ended, ranks_of
 from tests.live.server import Gone, Server, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 TOKENS = 24
 ASKED = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Server, wait_for
 from tests.sim.instruments.picture import Picture, read
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FLAGS = ("--slots", "1", "--speculate", "mtp")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,14 +14,9 @@ from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.loading.load import describe_model
 from runtime.loading.options import LoadOptions
 from runtime.store.resolve import resolve_model
-from tests.live.schemas.cases import load_cases
+from tests.live.schemas.cases import Case, load_cases
 from tests.live.schemas.run import FLAGS, generate
 from tests.live.server import Server
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.live.schemas.cases import Case
 
 
 @click.command(help=__doc__)

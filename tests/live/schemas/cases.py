@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 from jsonschema import validators
 from jsonschema.validators import validator_for
 
-from runtime.grammar.compiler import GrammarCompiler
+from runtime.grammar.compiler import CompiledGrammar, GrammarCompiler
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.text.tokenizer import Tokenizer
 from tests.live.schemas.collect import DATA, choose
 from tests.models.small_tokenizers import byte_level
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runtime.grammar.compiler import CompiledGrammar
 
 KEYWORDS = frozenset(
     {

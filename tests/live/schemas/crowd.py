@@ -6,21 +6,16 @@ import json
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import trio
 
-from tests.live.server import CHAT
-from tests.soak.clients import open_http1
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from random import Random
-
-    from tests.live.schemas.cases import Case
-    from tests.live.server import Json, Server
-    from tests.soak.clients import Http1
+from tests.live.schemas.cases import Case
+from tests.live.server import CHAT, Json, Server
+from tests.soak.clients import Http1, open_http1
 
 CLIENTS = 4  # at a time
 DATA = b"data: "

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import trio
 
-from tests.live.schemas.crowd import Crowd
+from tests.live.schemas.cases import Case
+from tests.live.schemas.crowd import Crowd, Found
+from tests.live.server import Json, Server
 from tests.soak.record import check_receipt
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.live.schemas.cases import Case
-    from tests.live.schemas.crowd import Found
-    from tests.live.server import Json, Server
 
 FLAGS = ("--slots", "4", "--queue", "64", "--context", "1024", "--kv-ram", "8MiB", "--log-level", "warning")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from tests.live.fork_server import ForkedServer
 from tests.live.schemas.cases import Case, load_cases
 from tests.live.schemas.run import FLAGS, Report, generate
 from tests.real.conftest import smollm2
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["smollm2"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
@@ -13,9 +13,6 @@ from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import COMPLETIONS, Server, wait_for
 from tests.live.tracing.collector import Collector, about, open_collector
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

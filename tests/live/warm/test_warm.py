@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import openai
 import pytest
@@ -10,9 +10,6 @@ import pytest
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion, prompt
 from tests.live.server import Server, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ATTEMPTS = 20
 """To find a stream still running that others were to hear of."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.models.chat import templates
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Arguments = dict[str, Any]
 Calls = list[tuple[str, Arguments]]

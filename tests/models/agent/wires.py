@@ -7,11 +7,9 @@ says the whole once more, in its last event, the two are compared.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 Json = dict[str, Any]
 

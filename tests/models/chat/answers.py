@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from runtime.chat.parts import OutputParser, Part
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, OutputParser, Part, ReasoningPart, TextPart
 
 
 @dataclass

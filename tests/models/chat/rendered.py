@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from runtime.chat.conversation import Conversation, ToolCall, Turn
-
-if TYPE_CHECKING:
-    from runtime.chat.chat import Chat
-    from runtime.chat.conversation import Tool
+from runtime.chat.chat import Chat
+from runtime.chat.conversation import Conversation, Tool, ToolCall, Turn
 
 QUESTION = Turn("user", "Go.")
 SAID = "\N{SNOWMAN}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import (
     Cohere2Config,
@@ -55,9 +56,6 @@ from transformers import (
 )
 
 from tests.models.families.writing import VOCAB_SIZE, write_checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FULL_AT_THE_ENDS = ["full_attention", "sliding_attention", "full_attention"]
 

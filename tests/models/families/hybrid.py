@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import (
     FalconH1Config,
@@ -31,9 +32,6 @@ from transformers import (
 )
 
 from tests.models.families.writing import write_checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _lfm2 = partial(
     write_checkpoint,

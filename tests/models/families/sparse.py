@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import (
     Ernie4_5_MoeConfig,
@@ -23,9 +24,6 @@ from transformers import (
 )
 
 from tests.models.families.writing import write_checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _EXPERTS: dict[str, Any] = {
     "n_routed_experts": 8,

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def edited(path: Path, values: dict[str, Any] | None = None, tensors: dict[str, Any] | None = None) -> Path:

@@ -10,29 +10,25 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import gguf
 import torch
 from gguf import MODEL_ARCH, GGMLQuantizationType, GGUFWriter, RopeScalingType, TokenType
+from torch import Tensor
 from transformers import AutoConfig, SmolLM3Config, SmolLM3ForCausalLM
 
 from runtime.checkpoint.folder.experts import canonical_experts
 from runtime.checkpoint.folder.shards import read_shards
+from runtime.checkpoint.stored import StoredTensor
 from tests.models.checkpoints import FAMILIES, LATENT_YARN_ROPE
 from tests.models.families.writing import write_checkpoint
 from tests.models.gguf import recurrent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from runtime.checkpoint.stored import StoredTensor
 
 # Families whose small models the format can hold as they are, and others with what is changed of them: no key has it,
 # for all published models are alike in it.  Windows of Mistral and Qwen 2, and SmolLM3 with layers that rotate by a

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from gguf.constants import GGUFValueType
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 U32, I32, F32, BOOL, STRING, ARRAY, U64 = (
     int(kind)

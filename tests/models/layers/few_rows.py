@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from runtime.checkpoint.config import parse_config
+from runtime.nn.layers.batch import Batch
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import build_weights
+from runtime.step.step import Segment
 from tests.models.layers.native_models import (
     CPU,
     GEMMA3,
@@ -27,12 +30,6 @@ from tests.models.layers.native_models import (
     segments_of,
 )
 from tests.models.step_driver import with_states
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.nn.layers.batch import Batch
-    from runtime.step.step import Segment
 
 TINY = {"intermediate_size": 96}
 GEMMA2 = GEMMA3 | {  # scores that are capped

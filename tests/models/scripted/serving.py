@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import httpx2
 
@@ -15,10 +16,6 @@ from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.step.executor import InlineExecutor
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
 
 
 @asynccontextmanager

@@ -11,16 +11,13 @@ from __future__ import annotations
 import json
 import random
 import re
+from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
-    from pathlib import Path
 
 END = "<|end of text|>"
 CHOICE = "{%- if add_generation_prompt %}<|say {{ messages[-1].content.split(' ')[0] }}|>{% endif %}"

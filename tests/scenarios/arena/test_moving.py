@@ -6,17 +6,13 @@ What is read or written of it is watched by I22 of `tests.sim.invariants` at eac
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+import pytest
 import trio
 
+from actors.core.slot_views import SlotStatus
 from tests.fakes.kv_simulation import KVSimulation, open_kv_simulation, text, until
 from tests.fakes.simulation import ask, simulated, windowed
-
-if TYPE_CHECKING:
-    import pytest
-
-    from actors.core.slot_views import SlotStatus
 
 
 def slot_of(sim: KVSimulation, request_id: str) -> SlotStatus | None:

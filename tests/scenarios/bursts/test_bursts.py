@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 
+from actors.core.events import StepBegins, StepEnded
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
 from actors.scheduling.bursts import MOST_SECONDS
 from runtime.loading.served import Proposer
+from runtime.step.step import Segment
 from runtime.testing.faults import Chaos, ClockJump, DeviceError, FaultPlan, NotFinite
 from runtime.text.stop_strings import StopAutomaton
-from tests.fakes.simulation import ask, open_simulation, prompt, simulated, windowed
+from tests.fakes.simulation import Simulation, ask, open_simulation, prompt, simulated, windowed
 from tests.scenarios.engine.together import STEP, same_time, together
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from contextlib import AbstractAsyncContextManager
-
-    from actors.core.events import StepBegins, StepEnded
-    from runtime.step.step import Segment
-    from tests.fakes.simulation import Simulation
 
 BURST = 5.5 * STEP  # in which five steps are told of together
 SHORT = 3.9 * STEP  # in which each step is told of by itself

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,15 +12,10 @@ from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, Tool, Turn
 from runtime.chat.template import ChatTemplate
 from runtime.loading.served import Proposer
-from tests.models.agent.families import FAMILIES
+from tests.models.agent.families import FAMILIES, Family
 from tests.models.agent.wires import WIRES
 from tests.models.scripted.serving import open_scripted
 from tests.models.scripted.writing import write_scripted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.models.agent.families import Family
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}
 TOOL = {"name": "f", "description": "Does f.", "parameters": SCHEMA}

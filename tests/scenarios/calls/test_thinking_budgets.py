@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import math
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tokenizers import Tokenizer
 
 from runtime.loading.served import Proposer
-from tests.models.agent.families import FAMILIES
+from tests.models.agent.families import FAMILIES, Family
 from tests.models.agent.wires import Chat
 from tests.models.scripted.serving import open_scripted
 from tests.models.scripted.writing import write_scripted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.models.agent.families import Family
 
 BY_NAME = {family.name: family for family in FAMILIES}
 MARKERS = {

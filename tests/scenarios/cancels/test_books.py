@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import trio
 
-from actors.core.events import Cancelled, Committed, Granted, Queued, Released, StepEnded, Submitted
+from actors.core.events import Cancelled, Committed, GenerationEvent, Granted, Queued, Released, StepEnded, Submitted
 from actors.core.life import State
 from actors.core.receipts import CancelReason
 from runtime.step.step import StepResult
 from tests.fakes.simulation import ask, open_simulation, prompt, run
-
-if TYPE_CHECKING:
-    from actors.core.events import GenerationEvent
 
 NOTHING = StepResult(segments=(), started_at=0.0, finished_at=0.0, layer_ends=())
 RUNNING, STRANGER = ("running", 0), ("stranger", 0)

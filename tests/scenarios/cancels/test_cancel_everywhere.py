@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 
 from actors.core.generation import Finished, FinishReason
 from actors.core.receipts import CancelReason
+from runtime.kv.rings import Rings
 from runtime.loading.served import Proposer
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.executor import run_to_end
@@ -37,11 +39,6 @@ from tests.fakes.simulation import (
     windowed,
 )
 from tests.rows import every_row
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from runtime.kv.rings import Rings
 
 SHARED = prompt(9)
 RING = windowed(5, 8)  # what a step writes of the prompts below soon drives out what was before it

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from runtime.nn.layers.experts import MixtureOfExperts
+from runtime.nn.model import Transformer
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
 from tests.models.counting import count_experts
 from tests.models.step_driver import open_transformer, random_tokens, run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
 
 LAYERS, PER_ROW = 3, 2
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from actors.control import Control
 from actors.core.receipts import CancelReason
 from tests.fakes.simulation import Simulation, Step, ask, open_simulation, prompt
 from tests.scenarios.engine.together import STEP, same_time
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 FINISH = Control("finish_prefill")
 

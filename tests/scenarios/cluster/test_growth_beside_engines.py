@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.sim.cluster.discovery import Added
 from tests.sim.cluster.growth.model import Load, grow
@@ -13,9 +14,6 @@ from tests.sim.cluster.play import play
 from tests.sim.cluster.router import Stored
 from tests.sim.cluster.scenario import Visit, draw
 from tests.sim.cluster.worker import Chunk
-
-if TYPE_CHECKING:
-    import pytest
 
 WORKERS = DOORS = 2
 PROMPT, OUTPUT = 128, 10

@@ -5,15 +5,17 @@ Its rows are rounded to bfloat16, where one more row in a step of PyTorch's woul
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.engine import Engine
 from runtime.devices.native.kernels import Kernels, KernelsMissing
 from runtime.loading import few_rows
 from runtime.loading.served import Proposer
@@ -23,11 +25,6 @@ from runtime.store.resolve import resolve_model
 from tests.models.step_driver import random_tokens
 from tests.scenarios.families.engines import GREEDY, Answer, ask, open_family
 from tests.unit.runtime.devices.native.building import SOURCE, build
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from actors.engine import Engine
 
 EMBEDDED = resolve_model(None)
 PROMPTS = [random_tokens(length, below=256, seed=length) for length in (5, 40, 90, 140)]

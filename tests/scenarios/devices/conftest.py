@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from runtime.checkpoint.config import ModelConfig
 from runtime.checkpoint.open import open_checkpoint
 from runtime.store.resolve import resolve_model
 from tests.models.checkpoints import FAMILIES
 from tests.scenarios.devices.steps import STEP_FAMILIES
-
-if TYPE_CHECKING:
-    from runtime.checkpoint.config import ModelConfig
 
 
 @pytest.fixture(scope="session")

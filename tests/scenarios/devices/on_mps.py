@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+import torch
+
+from runtime.checkpoint.config import ModelConfig
 from runtime.kv.cache import KVCache
 from runtime.kv.states import StateBuffers
+from runtime.nn.layers.batch import Batch
 from runtime.nn.matrices import formats
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import Transformer
 from runtime.nn.weights import build_weights
+from runtime.step.step import Segment
 from tests.fakes.devices.mps import MPS, Traffic
 from tests.fakes.weights import EmptySource
 from tests.models.step_driver import run, with_states
 from tests.scenarios.devices.steps import NOT_ON_MPS, Recorder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import torch
-
-    from runtime.checkpoint.config import ModelConfig
-    from runtime.nn.layers.batch import Batch
-    from runtime.step.step import Segment
 
 
 def on_mps(

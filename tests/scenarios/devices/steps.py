@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from runtime.sampling.params import SamplingParams
+from runtime.sampling.sampler import SampledRow
 from runtime.sampling.tokens import AllowedTokens, DraftToken, SampleSpec
 from runtime.step.step import Segment
 from tests.models.sampler_driver import sample, verify
 from tests.models.step_driver import CPU
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch._ops import OpOverload
-
-    from runtime.sampling.sampler import SampledRow
-
 
 # All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
 # heads of which a part is rotated, or that are normed after it; queries scaled by their position; experts; sinks; a

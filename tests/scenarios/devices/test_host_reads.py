@@ -6,14 +6,16 @@ host reads from the device once a step, and what it sends there is sent before t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
+from runtime.checkpoint.config import ModelConfig
 from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.nn.draft_model import DraftModel
+from runtime.nn.layers.batch import Batch
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule, MtpWeights
@@ -24,7 +26,7 @@ from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.readbacks import check_readbacks, expected_reads
-from runtime.step.step import Segment
+from runtime.step.step import Segment, SegmentOutput
 from runtime.step.transfer import Copy, Load, Save
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
@@ -39,14 +41,6 @@ from tests.scenarios.devices.steps import (
     verify_drafts,
     whole_step,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.checkpoint.config import ModelConfig
-    from runtime.nn.layers.batch import Batch
-    from runtime.step.step import SegmentOutput
-
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 

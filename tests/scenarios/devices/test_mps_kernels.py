@@ -6,9 +6,9 @@ up in the table from which PyTorch's own dispatcher is generated, and which torc
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -23,6 +23,7 @@ from runtime.nn.matrices import formats, linear
 from runtime.nn.matrices.arithmetic import quantize_int4
 from runtime.nn.matrices.int4 import WeightInt4
 from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.model import Transformer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment
@@ -41,12 +42,6 @@ from tests.scenarios.devices.steps import (
     verify_drafts,
     whole_step,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from runtime.nn.model import Transformer
-
 
 # What `scaled_dot_product_attention` becomes on each of the two devices.
 ON_MPS_INSTEAD = {

@@ -5,11 +5,12 @@ The fake MPS tells in which order layers are given and waited for, and what goes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 import torch
 
+from runtime.checkpoint.config import ModelConfig
 from runtime.nn.ahead_model import AheadModel
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
@@ -20,11 +21,6 @@ from runtime.step.step import Segment
 from tests.fakes.devices.mps import fake_mps
 from tests.scenarios.devices.on_mps import on_mps
 from tests.scenarios.devices.steps import NOT_ON_MPS, Recorder
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.checkpoint.config import ModelConfig
 
 STEPS = 4
 

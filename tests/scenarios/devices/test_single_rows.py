@@ -5,11 +5,12 @@ Of each launch the arguments are looked at: how many, their types, devices and g
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
+from runtime.checkpoint.config import ModelConfig
 from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.devices.mps.rows import MetalRows
 from runtime.devices.mps.states import MetalStates, compile_states
@@ -28,9 +29,6 @@ from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
 from tests.scenarios.devices.on_mps import on_mps, reads_of
 from tests.scenarios.devices.steps import EVERYTHING, whole_step
-
-if TYPE_CHECKING:
-    from runtime.checkpoint.config import ModelConfig
 
 SPEC = SampleSpec(SamplingParams(seed=1), 21, 0)
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from actors.core.generation import FinishReason
+from actors.engine import Engine
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton
 from tests.scenarios.grammar.embedded import GREEDY, open_embedded, write
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from actors.engine import Engine
 
 LENGTH = 24
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -10,9 +10,6 @@ import trio
 from runtime.kv.blocks import BLOCK_TOKENS
 from tests.fakes.kv_simulation import open_kv_simulation, open_settled_disk, text
 from tests.fakes.simulation import ask, simulated
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROMPT = text(3 * BLOCK_TOKENS + 20, 1)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import trio
 
 from actors.core.account import Account, Ledger
 from actors.core.commands import Enqueue, Submit
+from actors.core.events import Granted
+from actors.core.hold import Ticket
 from actors.core.holds import HoldRecord, Holds
 from actors.core.life import Event, Life, State
 from actors.core.observer import Observer, Observers
@@ -30,12 +32,6 @@ from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.rows import every_row
 from tests.scenarios.engine.together import STEP, same_time
 from tests.sim.history import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.core.events import Granted
-    from actors.core.hold import Ticket
 
 TOKENS = list(range(80))
 RESULT = SegmentResult(computed=True, last_kernel_at=1.0)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from actors.core.events import StepEnded
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
 from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull, QueueTimeout
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.scenarios.engine.together import STEP, same_time, together
-
-if TYPE_CHECKING:
-    from actors.core.events import StepEnded
 
 
 @simulated(seeds=4)

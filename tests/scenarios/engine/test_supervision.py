@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 import trio
@@ -13,17 +14,13 @@ from actors.manager.recovery import MAX_RECOVERIES, WINDOW_SECONDS
 from actors.testing.chaos import UnreliableExecutor
 from runtime.errors import DeviceHangs, DeviceLost
 from runtime.loading.served import Proposer
+from runtime.step.executor import Executor
 from runtime.step.job import StepJob
+from runtime.step.step import Segment, StepResult
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.fakes.kv_simulation import open_kv_simulation, text
 from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
 from tests.scenarios.engine.together import STEP, same_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from runtime.step.executor import Executor
-    from runtime.step.step import Segment, StepResult
 
 
 def deaths(*steps: int) -> Chaos:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
-if TYPE_CHECKING:
-    from tests.fakes.simulation import Simulation, Story
-
+from tests.fakes.simulation import Simulation, Story
 
 STEP = 0.01  # seconds, where every step takes the same
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from actors.config import EngineConfig
 from actors.core.generation import Failed, Finished, GenerationRequest, Token
-from actors.engine import open_engine
+from actors.engine import Engine, open_engine
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.common.units import MIB
@@ -18,12 +20,6 @@ from runtime.loading.options import LoadOptions
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import InlineExecutor
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
-
-    from actors.engine import Engine
 
 CHUNK = 24  # rows of a prompt that are read in a step
 GREEDY = SamplingParams(temperature=0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
 
+from actors.core.events import Committed
 from actors.core.observer import Observer
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.blocks import BLOCK_TOKENS
@@ -18,11 +19,6 @@ from tests.models.checkpoints import FAMILIES
 from tests.models.mtp_checkpoints import write_agreeing_qwen3_5, write_deepseek3
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens, run
 from tests.scenarios.families.engines import CHUNK, Answer, ask, open_family
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from actors.core.events import Committed
 
 TOKENS = 12
 PROMPT = random_tokens(150, below=256, seed=1)

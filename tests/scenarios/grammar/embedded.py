@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.config import EngineConfig
 from actors.core.generation import Failed, Finished, FinishReason, GenerationRequest, Token
 from actors.engine import Engine, open_engine
+from runtime.errors import CedeError
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.loading.drafters import plan_drafter
 from runtime.loading.load import describe_model, load_model
@@ -18,11 +20,6 @@ from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.step.executor import InlineExecutor
 from runtime.store.resolve import embedded_draft, resolve_model
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from runtime.errors import CedeError
 
 GREEDY = SamplingParams(temperature=0)
 CONTEXT = 512

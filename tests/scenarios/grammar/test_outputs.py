@@ -6,22 +6,19 @@ import json
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
 import trio
 
 from actors.core.generation import FinishReason
+from actors.engine import Engine
 from runtime.errors import RequestError
 from runtime.grammar.grammar import Grammar, GrammarKind, ThoughtBudget
 from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.text.stop_strings import StopAutomaton
 from tests.scenarios.grammar.embedded import GREEDY, Written, closed, open_embedded, schema, write
-
-if TYPE_CHECKING:
-    from actors.engine import Engine
 
 PERSON = closed(
     name={"type": "string", "maxLength": 12},

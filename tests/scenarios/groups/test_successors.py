@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 
 from actors.control import Control
+from actors.core.events import Granted, Released
 from actors.core.generation import FinishReason
 from actors.core.observer import Observer
 from actors.core.receipts import CancelReason
+from actors.core.slot_views import GenerationKey
 from runtime.errors import EndedByAnotherRequest, QueueFull, RequestError
 from tests.fakes.simulation import Simulation, Story, ask, open_simulation, prompt, simulated
 from tests.scenarios.engine.together import together
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from actors.core.events import Granted, Released
-    from actors.core.slot_views import GenerationKey
 
 TEXT = prompt(200, start=5)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.blocks import BLOCK_TOKENS, Block
 from tests.fakes.kv_simulation import (
     KVSimulation,
     SettledDisk,
@@ -16,13 +17,6 @@ from tests.fakes.kv_simulation import (
     text,
 )
 from tests.fakes.simulation import ask
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from runtime.kv.blocks import Block
-
 
 PROMPT = text(300, 1)
 BLOCKS = len(PROMPT) // BLOCK_TOKENS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -19,9 +19,6 @@ from tests.fakes.kv_simulation import (
 )
 from tests.fakes.simulation import ask, simulated
 from tests.scenarios.kv.cursed import BLOCKS, PROMPT, blocks, let_the_second_block_lie, warm
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("place", range(BLOCKS))

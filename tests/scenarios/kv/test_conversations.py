@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -11,10 +11,6 @@ import trio.testing
 from tests.fakes.kv_simulation import fresh, open_kv_simulation, open_settled_disk, text
 from tests.fakes.simulation import ask, simulated
 from tests.scenarios.kv.sources import OTHER, SYSTEM, blocks_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # --- conversations ----------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -24,10 +26,6 @@ from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_blocks import DTYPE, PLENTY, ROOT, SHAPE, make_block
 from tests.fakes.kv_simulation import fresh, open_kv_simulation, open_settled_disk, text, until
 from tests.fakes.simulation import ask, simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 BLOCK = make_block(1)
 KEYS = [BLOCK.key]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -17,7 +18,7 @@ from actors.kv.waiting_blocks import WaitingBlocks
 from runtime.common.ownership import TaskOwner
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.token_chain import TokenChain
-from runtime.step.transfer import Save
+from runtime.step.transfer import Save, Transfer
 from tests.fakes.kv_simulation import (
     ROOT,
     KVSimulation,
@@ -29,14 +30,7 @@ from tests.fakes.kv_simulation import (
     until,
 )
 from tests.fakes.simulation import ask, run, simulated
-from tests.sim.kv.lies import Lies
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from pathlib import Path
-
-    from runtime.step.transfer import Transfer
-    from tests.sim.kv.lies import Taint
+from tests.sim.kv.lies import Lies, Taint
 
 SHARED = text(130, 1)  # two blocks
 LONG = SHARED + text(800, 2)

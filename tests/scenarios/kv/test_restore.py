@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -15,10 +15,6 @@ from runtime.kv.blocks import BLOCK_TOKENS
 from tests.fakes.kv_simulation import KVSimulation, fresh, open_kv_simulation, open_settled_disk, text, until
 from tests.fakes.simulation import Story, ask, run, simulated
 from tests.scenarios.kv.sources import SYSTEM, blocks_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 # --- each source ------------------------------------------------------------------------------------------------------
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -22,9 +23,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from tests.fakes.kv_simulation import KVSimulation, Truth, fresh, open_kv_simulation, open_settled_disk, text
 from tests.fakes.simulation import Story, ask, run, simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # --- the report's sequence --------------------------------------------------------------------------------------------
 

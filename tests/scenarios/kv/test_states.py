@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 import trio
@@ -10,18 +11,12 @@ import trio
 from actors.core.places.state_pool import least_buffers
 from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.loading.served import Proposer
-from runtime.testing.faults import Chaos, DeviceError, FaultPlan, NotFinite
+from runtime.testing.faults import Chaos, DeviceError, Fault, FaultPlan, NotFinite
 from runtime.text.stop_strings import StopAutomaton
-from tests.fakes.kv_simulation import open_kv_simulation, text, until
+from tests.fakes.kv_simulation import KVSimulation, open_kv_simulation, text, until
 from tests.fakes.simulation import CULPRIT, ask, simulated
 from tests.scenarios.engine.together import STEP, same_time
 from tests.sim.device import VOCABULARY
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from runtime.testing.faults import Fault
-    from tests.fakes.kv_simulation import KVSimulation
 
 CHUNK = 48  # rows of a prompt in a step, or less where that ends with a block
 LAYERS = 3

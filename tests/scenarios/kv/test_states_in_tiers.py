@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
 
 from runtime.kv.blocks import BLOCK_TOKENS, state_key
-from runtime.step.transfer import LoadState, SaveState
-from tests.fakes.kv_simulation import Truth, block_file, fresh, open_settled_disk, text
+from runtime.step.transfer import LoadState, SaveState, Transfer
+from tests.fakes.kv_simulation import KVSimulation, Truth, block_file, fresh, open_settled_disk, text
 from tests.fakes.simulation import ask, simulated
 from tests.scenarios.engine.together import STEP
 from tests.scenarios.kv.test_states import CHUNK, LONG, recurrent
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.step.transfer import Transfer
-    from tests.fakes.kv_simulation import KVSimulation
 
 KEPT = 384  # tokens of whole blocks in `LONG`
 

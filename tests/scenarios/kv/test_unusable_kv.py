@@ -7,16 +7,18 @@ it has its first token, and nobody meets them again.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 import trio
 
+from actors.core.slot_views import SlotView
 from actors.core.slots import SlotTable
 from runtime.errors import StepFailed
 from runtime.kv.blocks import BLOCK_TOKENS
-from runtime.step.transfer import Copy, Load
+from runtime.step.transfer import Copy, Load, Transfer
 from tests.fakes.kv_simulation import (
     KVSimulation,
     Truth,
@@ -28,13 +30,6 @@ from tests.fakes.kv_simulation import (
 )
 from tests.fakes.simulation import Story, ask, simulated
 from tests.scenarios.kv.cursed import BLOCKS, PROMPT, warm
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from actors.core.slot_views import SlotView
-    from runtime.step.transfer import Transfer
-
 
 FAILURES = ["raises", "not finite", "load raises"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -14,9 +14,6 @@ from tests.fakes.kv_simulation import KVSimulation, fresh, open_kv_simulation, o
 from tests.fakes.simulation import ask, simulated, windowed
 from tests.scenarios.engine.together import STEP, same_time
 from tests.scenarios.kv.sources import blocks_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WINDOW, SLACK = 100, 150
 RINGS = windowed(WINDOW, SLACK)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,9 +14,10 @@ import trio
 from transformers import AutoModelForCausalLM
 
 from actors.config import EngineConfig
+from actors.core.events import StepEnded
 from actors.core.generation import Failed, Finished, GenerationRequest, Token
 from actors.core.observer import Observer
-from actors.engine import open_engine
+from actors.engine import Engine, open_engine
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
 from runtime.checkpoint.open import open_checkpoint
@@ -26,13 +29,6 @@ from runtime.step.executor import InlineExecutor
 from tests.fakes.kv_simulation import until
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import open_transformer, random_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from actors.core.events import StepEnded
-    from actors.engine import Engine
 
 SLACK = 130  # beside a window of 16: less than the context of 256, and enough that the last two blocks are whole
 PROMPT = random_tokens(200, below=256, seed=3)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import trio
 
-from tests.fakes.kv_simulation import text, until
-from tests.fakes.simulation import ask
-
-if TYPE_CHECKING:
-    import trio
-
-    from tests.fakes.kv_simulation import KVSimulation
-    from tests.fakes.simulation import Story
+from tests.fakes.kv_simulation import KVSimulation, text, until
+from tests.fakes.simulation import Story, ask
 
 
 async def low(

@@ -5,8 +5,9 @@ Tokens are held to the solo run by I4, at each step and at the end of every simu
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import pytest
 import trio
@@ -19,15 +20,10 @@ from runtime.kv.blocks import tail_key
 from runtime.loading.served import DRAFT_MODELS, Proposer
 from runtime.step.transfer import Load
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
-from tests.fakes.kv_simulation import open_kv_simulation, text, until
+from tests.fakes.kv_simulation import KVSimulation, open_kv_simulation, text, until
 from tests.fakes.simulation import VOCABULARY, ask, simulated, windowed
 from tests.scenarios.preemption.stories import has_read, high, low, preempted
 from tests.sim.grammars import Rule
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from tests.fakes.kv_simulation import KVSimulation
 
 in_a_retained_extent: Final = partial(open_kv_simulation, slots=1)
 copied: Final = partial(open_kv_simulation, slots=1, context=256, positions=224)  # no room for two

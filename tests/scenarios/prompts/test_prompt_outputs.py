@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -14,11 +14,7 @@ from runtime.step.prompt_rows.wanted import Pooling, PromptOutputs
 from tests.fakes.kv_simulation import SettledDisk, fresh, rewrite, text
 from tests.fakes.simulation import CULPRIT, Simulation, ask, open_simulation, prompt, simulated
 from tests.scenarios.kv.cursed import PROMPT, blocks, warm
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.sim.clients import Story
+from tests.sim.clients import Story
 
 LONG = prompt(60)
 ALL = PromptOutputs(Pooling.MEAN, 2)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,18 +17,12 @@ from runtime.devices.parallel.share import check_shares
 from runtime.devices.parallel.shared_step import StepAborted
 from runtime.errors import CheckpointError
 from runtime.nn.matrices.quantization import Quantization
+from runtime.sampling.tokens import TokenLogprobs
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Relocate, Save
 from tests.models.checkpoints import FAMILIES
-from tests.models.ranks import open_ranks
+from tests.models.ranks import Ranks, open_ranks
 from tests.models.step_driver import Running, generate, open_transformer, random_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from runtime.sampling.tokens import TokenLogprobs
-    from tests.models.ranks import Ranks
 
 TOKENS = 4
 PROMPT, OTHER = random_tokens(40, below=256, seed=1), random_tokens(23, below=256, seed=2)

@@ -13,15 +13,12 @@ import pprint
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from tests.sim.__main__ import quiet
 from tests.sim.cluster.play import Tally, play
 from tests.sim.cluster.scenario import draw
-
-if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Iterable, Sequence
 
 SHOWN, LISTED = 2, 100  # failures, with and without their tracebacks
 

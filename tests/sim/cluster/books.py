@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.events import Arrived, Cancelled, Departed, Released
 from actors.core.observer import Observer
-
-if TYPE_CHECKING:
-    from actors.core.events import Arrived, Cancelled, Departed, Released
-    from actors.core.receipts import CancelReason
-    from tests.sim.cluster.scenario import Visit
+from actors.core.receipts import CancelReason
+from tests.sim.cluster.scenario import Visit
 
 SERVED: ContextVar[Attempt] = ContextVar("SERVED")
 """The attempt for which a task on a worker runs."""

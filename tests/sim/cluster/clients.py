@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import trio
 
 from tests.sim.cluster.books import Story
-from tests.sim.cluster.front_door import Answered, HungUp, Piece, Request
-from tests.sim.cluster.network import Connection, Process, Reset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.sim.cluster.front_door import FrontDoor
-    from tests.sim.cluster.network import Network
-    from tests.sim.cluster.scenario import Visit
+from tests.sim.cluster.front_door import Answered, FrontDoor, HungUp, Piece, Request
+from tests.sim.cluster.network import Connection, Network, Process, Reset
+from tests.sim.cluster.scenario import Visit
 
 
 class Client:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 
-from tests.sim.cluster.network import Connection, Process, Reset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.sim.cluster.network import Network
+from tests.sim.cluster.network import Connection, Network, Process, Reset
 
 
 class Found(Protocol):

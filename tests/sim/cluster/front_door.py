@@ -8,27 +8,21 @@ for some seconds; what has several choices is not moved.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import trio
 
 from runtime.kv.blocks import BLOCK_TOKENS
-from tests.sim.cluster.books import Attempt
-from tests.sim.cluster.discovery import Added, Removed
-from tests.sim.cluster.network import Connection, Process, Reset
+from tests.sim.cluster.books import Attempt, Story
+from tests.sim.cluster.discovery import Added, Discovery, Removed
+from tests.sim.cluster.network import Connection, Network, Process, Reset
 from tests.sim.cluster.router import Stored, Taken, WorkerBlocks, choose
+from tests.sim.cluster.scenario import Scenario
 from tests.sim.cluster.worker import Ask, Chunk, End, Failed, Stop, Subscribe, Worker
 from web.cluster.failures import Fate
 from web.cluster.front_door import MIGRATIONS, SESSION_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.sim.cluster.books import Story
-    from tests.sim.cluster.discovery import Discovery
-    from tests.sim.cluster.network import Network
-    from tests.sim.cluster.scenario import Scenario
 
 Json = dict[str, Any]
 LEFT_ALONE = 5.0  # seconds for which a worker gets nothing that has left, or was lost

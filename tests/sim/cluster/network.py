@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 NEXT = 1e-9  # seconds between two that would come at the same time: they keep their order
 BACKOFF = 0.2  # seconds at most from a link's mending until what was held back is sent again

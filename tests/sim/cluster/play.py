@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 from unittest import mock
 
 import trio
 
+from tests.sim.cluster.books import Story
 from tests.sim.cluster.clients import Client
 from tests.sim.cluster.discovery import Discovery
 from tests.sim.cluster.front_door import GONE, FrontDoor
 from tests.sim.cluster.invariants import check_at_end, check_quiet
 from tests.sim.cluster.network import Network
-from tests.sim.cluster.scenario import Death, DoorDeath, Drain, Freeze
+from tests.sim.cluster.scenario import Death, DoorDeath, Drain, Freeze, Scenario, Trouble
 from tests.sim.cluster.virtual_loop import open_loop
 from tests.sim.cluster.worker import Told, Worker
 from tests.sim.scheduler import run
 from web.cluster import backend
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.sim.cluster.books import Story
-    from tests.sim.cluster.scenario import Scenario, Trouble
 
 RESTART = 0.5  # seconds until a worker that has stopped as it was told to is started again
 

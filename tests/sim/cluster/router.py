@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from runtime.kv.blocks import BLOCK_TOKENS
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Sequence
 
 OVERLAP_WEIGHT = 1.0  # Dynamo's default: a block to be read counts as much as a block that is being written
 

@@ -12,14 +12,12 @@ import contextvars
 import sys
 from asyncio import _set_running_loop as set_running_loop  # listed in `__all__`, for those who write loops
 from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
 
 
 class _Call(asyncio.Handle):

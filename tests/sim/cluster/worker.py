@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import trio
 
@@ -15,17 +16,19 @@ from actors.engine import open_engine
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
 from actors.manager.block_news import told_of_blocks
+from runtime.errors import CedeError
+from runtime.kv.held import HeldBlocks
 from runtime.kv.token_chain import TokenChain
 from runtime.testing.faults import Chaos, FaultPlan, ThreadDeath
 from tests.fakes.kv_simulation import ROOT, Faults, KVModel, KVSimulation, KVWatch, Truth
 from tests.fakes.ownership import LendableOwner
 from tests.fakes.simulation import Simulation, serve_stand_in
-from tests.sim.cluster.books import SERVED, Attendance
-from tests.sim.cluster.discovery import Member
+from tests.sim.cluster.books import SERVED, Attempt, Attendance
+from tests.sim.cluster.discovery import Discovery, Member
 from tests.sim.cluster.executor import FreezableExecutor
-from tests.sim.cluster.network import Process, Reset
+from tests.sim.cluster.network import Connection, Process, Reset
 from tests.sim.cluster.router import Stored, Taken, WorkerBlocks
-from tests.sim.cluster.scenario import CONTEXT
+from tests.sim.cluster.scenario import CONTEXT, Scenario
 from tests.sim.grammars import StandInGrammars
 from tests.sim.kv.tiers import BLOCK_BYTES
 from web.cluster.backend import Backend
@@ -34,16 +37,6 @@ from web.cluster.guest import from_asyncio
 from web.cluster.membership import Membership
 from web.cluster.routing import BlockEvents, name_of
 from web.cluster.worker import STOPPING, DeviceHealth
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-
-    from runtime.errors import CedeError
-    from runtime.kv.held import HeldBlocks
-    from tests.sim.cluster.books import Attempt
-    from tests.sim.cluster.discovery import Discovery
-    from tests.sim.cluster.network import Connection
-    from tests.sim.cluster.scenario import Scenario
 
 Json = dict[str, Any]
 LAYERS = 3

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
 
-if TYPE_CHECKING:
-    from collections import Counter
-
-    from tests.fakes.kv_simulation import KVSimulation
-    from tests.sim.scenario import Scenario
+from tests.fakes.kv_simulation import KVSimulation
+from tests.sim.scenario import Scenario
 
 NAMES = ("parks", "growth", "moves", "groups", "detaches", "priorities", "bursts")
 

@@ -6,35 +6,29 @@ Who belongs to whom follows from what each request said when it arrived (`actors
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING
 
-from actors.core.generation import Finished, FinishReason
+from actors.core.events import (
+    Arrived,
+    Committed,
+    Departed,
+    Ended,
+    Granted,
+    Queued,
+    Released,
+    Resumed,
+    StepBegins,
+    StepEnded,
+    StepRaised,
+)
+from actors.core.generation import Finished, FinishReason, GenerationRequest
+from actors.core.hold import QueuePlace, Ticket
 from actors.core.observer import Observer
-from actors.core.receipts import CancelReason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from actors.core.events import (
-        Arrived,
-        Committed,
-        Departed,
-        Ended,
-        Granted,
-        Queued,
-        Released,
-        Resumed,
-        StepBegins,
-        StepEnded,
-        StepRaised,
-    )
-    from actors.core.generation import GenerationRequest
-    from actors.core.hold import QueuePlace, Ticket
-    from actors.core.receipts import Receipt
-    from actors.manager.slot_manager import SlotManager
-    from tests.sim.books import Books
+from actors.core.receipts import CancelReason, Receipt
+from actors.manager.slot_manager import SlotManager
+from tests.sim.books import Books
 
 
 @dataclass(slots=True)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
 
+from actors.engine import Engine
 from tests.sim.instruments.counters import Counted
 from tests.sim.instruments.feed import WatchedFeed
 from tests.sim.instruments.happened import Happened
 from tests.sim.instruments.recording import Recorded
 from tests.sim.instruments.salvaged_tokens import ServedAgain
 from tests.sim.instruments.spans import Traced
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from actors.engine import Engine
 
 
 @asynccontextmanager

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager
 
 import trio
 from prometheus_client import CollectorRegistry
 
+from actors.engine import Engine
+from tests.sim.instruments.happened import Happened
 from web.observability.metrics.recorder import Instruments, Recorder
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from actors.engine import Engine
-    from tests.sim.instruments.happened import Happened
 
 
 class Counted:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from actors.core.events import Ended, Queued, Refused, StepBegins, StepEnded, StepRaised
 from actors.core.observer import Observer
-from web.observability.inspection.feed.feed import Feed
+from actors.core.slot_views import GenerationKey
+from actors.engine import Engine
+from tests.sim.instruments.happened import Happened
+from web.observability.inspection.feed.feed import Feed, Viewer
 from web.observability.inspection.feed.frames import FeedStream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from actors.core.events import Ended, Queued, Refused, StepBegins, StepEnded, StepRaised
-    from actors.core.slot_views import GenerationKey
-    from actors.engine import Engine
-    from tests.sim.instruments.happened import Happened
-    from web.observability.inspection.feed.feed import Viewer
 
 Json = dict[str, Any]
 

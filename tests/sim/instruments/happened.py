@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from actors.core.events import (
+    Arrived,
+    Departed,
+    Emitted,
+    Ended,
+    Granted,
+    Queued,
+    Refused,
+    Resumed,
+    StepBegins,
+)
+from actors.core.generation import GenerationRequest
 from actors.core.observer import Observer
-
-if TYPE_CHECKING:
-    from actors.core.events import (
-        Arrived,
-        Departed,
-        Emitted,
-        Ended,
-        Granted,
-        Queued,
-        Refused,
-        Resumed,
-        StepBegins,
-    )
-    from actors.core.generation import GenerationRequest
-    from actors.core.receipts import Receipt
-    from actors.core.slot_views import GenerationKey
+from actors.core.receipts import Receipt
+from actors.core.slot_views import GenerationKey
 
 
 @dataclass(slots=True, eq=False)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from actors.engine import Engine
+from tests.sim.instruments.happened import Happened
 from tests.sim.instruments.picture import Picture
+from web.observability.recording.file import Event
 from web.observability.recording.recorder import Recorder
-from web.observability.recording.trace_events import DrawnStep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from actors.engine import Engine
-    from tests.sim.instruments.happened import Happened
-    from web.observability.recording.file import Event
-    from web.observability.recording.trace_events import Json
+from web.observability.recording.trace_events import DrawnStep, Json
 
 BEGINS = "recording begins"
 CUT = "the recording ended"

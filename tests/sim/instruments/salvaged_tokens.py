@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from actors.core.events import Committed, Granted, Invalidated, Preempted, Resumed, Transferred
 from actors.core.observer import Observer
+from actors.core.receipts import Receipt
+from actors.core.slot_views import GenerationKey
+from actors.core.slots import SlotTable
+from runtime.kv.blocks import BlockKey
 from tests.sim.history import Truth
-
-if TYPE_CHECKING:
-    from actors.core.events import Committed, Granted, Invalidated, Preempted, Resumed, Transferred
-    from actors.core.receipts import Receipt
-    from actors.core.slot_views import GenerationKey
-    from actors.core.slots import SlotTable
-    from runtime.kv.blocks import BlockKey
 
 Token = tuple["BlockKey", int]  # an owner's root, and what the KV of a token is, which follows from all before it
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState
-from runtime.testing.simulated import pack_state, unpack_state, window_row
+from runtime.kv.blocks import BlockKey
+from runtime.step.step import Segment, SegmentOutput
+from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState, Transfer
+from runtime.testing.simulated import SimulatedBatch, pack_state, unpack_state, window_row
 from tests.sim.device import Faults as StepFaults
 from tests.sim.device import FaultyModel, PlantedFault
 from tests.sim.kv.lies import CLEAN, Lies, Taint, disguise, union
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence, Set
-
-    from runtime.kv.blocks import BlockKey
-    from runtime.step.step import Segment
-    from runtime.step.transfer import Transfer
-    from runtime.testing.simulated import SimulatedBatch
 
 DTYPE = torch.float32
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from actors.core.events import Committed, Exchanged, Granted, Queued, Resumed, TransferBegins, Transferred
 from actors.core.observer import Observer
-from runtime.kv.blocks import BLOCK_TOKENS
+from actors.core.slot_views import GenerationKey
+from actors.core.slots import SlotTable
+from runtime.kv.blocks import BLOCK_TOKENS, BlockKey
 from runtime.step.transfer import Copy, Load, Save
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.core.events import Committed, Exchanged, Granted, Queued, Resumed, TransferBegins, Transferred
-    from actors.core.slot_views import GenerationKey
-    from actors.core.slots import SlotTable
-    from runtime.kv.blocks import BlockKey
 
 
 class Isolation(Observer):

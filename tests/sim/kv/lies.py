@@ -7,14 +7,10 @@ says by its contents what it is tainted by, so that a lie is followed through sl
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
 
+from runtime.kv.blocks import BlockKey
 from runtime.sampling.random_numbers import splitmix64
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from runtime.kv.blocks import BlockKey
 
 Taint = frozenset[int]
 CLEAN: Taint = frozenset()

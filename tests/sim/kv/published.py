@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from actors.core.events import (
+    Arrived,
+    Committed,
+    Exchanged,
+    Granted,
+    Resumed,
+    StepBegins,
+    TransferBegins,
+    Transferred,
+)
 from actors.core.observer import Observer
 from actors.manager.block_news import told_of_blocks
-from runtime.kv.blocks import BLOCK_TOKENS, block_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from actors.core.events import (
-        Arrived,
-        Committed,
-        Exchanged,
-        Granted,
-        Resumed,
-        StepBegins,
-        TransferBegins,
-        Transferred,
-    )
-    from actors.manager.slot_manager import SlotManager
-    from runtime.kv.blocks import Block, BlockKey
+from actors.manager.slot_manager import SlotManager
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 
 
 class Published(Observer):

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 from unittest import mock
 
 import outcome
 import torch
 import trio
 
+from runtime.kv.blocks import Block, BlockKey
 from runtime.kv.disk.blocks import DiskBlocks
 from runtime.kv.disk.files import BlockHeader, BlockLayout, block_name, checksum, encode_header
-from runtime.kv.disk.tier import DiskTier, open_disk_tier
-from runtime.testing.faults import ShortWrite
+from runtime.kv.disk.tier import DiskTier, DiskTierStatistics, open_disk_tier
+from runtime.testing.faults import Chaos, ShortWrite
 from runtime.testing.simulated import STATE_BYTES
 from runtime.testing.unreliable import UnreliableBlocks
 from tests.sim.history import ROOT, SHAPE
 from tests.sim.kv.device import DTYPE, pack
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-    from pathlib import Path
-
-    from runtime.kv.blocks import Block, BlockKey
-    from runtime.kv.disk.tier import DiskTierStatistics
-    from runtime.testing.faults import Chaos
 
 T = TypeVar("T")
 

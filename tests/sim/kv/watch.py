@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import TYPE_CHECKING
 
 import outcome
 import trio
 
+from actors.core.events import AuditFailed, Preempted, StepBegins, StepEnded, TransferBegins, TransferEnded
 from actors.core.observer import Observer
-from runtime.kv.blocks import BLOCK_TOKENS
+from actors.core.slot_views import SlotView
+from actors.kv.waiting_blocks import SlotBlock
+from actors.manager.slot_manager import SlotManager
+from runtime.kv.blocks import BLOCK_TOKENS, BlockKey
 from runtime.step.executor import transfer_all
-from runtime.step.transfer import Copy, Load, LoadState, Relocate, SaveState
-from runtime.testing.simulated import pack_state
+from runtime.step.transfer import Copy, KVData, Load, LoadState, Relocate, SaveState, Transfer
+from runtime.testing.faults import Chaos
+from runtime.testing.simulated import SimulatedDrafter, pack_state
+from tests.sim.books import Owner
 from tests.sim.executor import TimedExecutor
-from tests.sim.kv.device import pack, pack_layers, unpack
+from tests.sim.history import Truth
+from tests.sim.kv.device import KVModel, pack, pack_layers, unpack
 from tests.sim.kv.isolation import Isolation
-from tests.sim.kv.lies import CLEAN
+from tests.sim.kv.lies import CLEAN, Taint
 from tests.sim.kv.published import Published
 from tests.sim.watch import Watch
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from actors.core.events import AuditFailed, Preempted, StepBegins, StepEnded, TransferBegins, TransferEnded
-    from actors.core.slot_views import SlotView
-    from actors.kv.waiting_blocks import SlotBlock
-    from actors.manager.slot_manager import SlotManager
-    from runtime.kv.blocks import BlockKey
-    from runtime.step.transfer import KVData, Transfer
-    from runtime.testing.faults import Chaos
-    from runtime.testing.simulated import SimulatedDrafter
-    from tests.sim.books import Owner
-    from tests.sim.history import Truth
-    from tests.sim.kv.device import KVModel
-    from tests.sim.kv.lies import Taint
 
 
 @dataclass(frozen=True, slots=True)

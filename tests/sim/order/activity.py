@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable
 
-from actors.core.events import ActorStage
+from actors.core.events import (
+    ActorStage,
+    DeviceIsBack,
+    DeviceIsLost,
+    Released,
+    StageBegun,
+    StepBegins,
+    StepEnded,
+    StepRaised,
+    TransferBegins,
+    TransferEnded,
+)
 from actors.core.observer import Observer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
-    from actors.core.events import (
-        DeviceIsBack,
-        DeviceIsLost,
-        Released,
-        StageBegun,
-        StepBegins,
-        StepEnded,
-        StepRaised,
-        TransferBegins,
-        TransferEnded,
-    )
 
 
 class Activity(Observer):

@@ -7,29 +7,25 @@ I37: nothing is kept behind the end of an output.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 
+from actors.core.events import (
+    Emitted,
+    Exchanged,
+    Granted,
+    Preempted,
+    Queued,
+    Released,
+    Resumed,
+    StepBegins,
+    StepEnded,
+    StepRaised,
+    TransferBegins,
+)
 from actors.core.observer import Observer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from actors.core.events import (
-        Emitted,
-        Exchanged,
-        Granted,
-        Preempted,
-        Queued,
-        Released,
-        Resumed,
-        StepBegins,
-        StepEnded,
-        StepRaised,
-        TransferBegins,
-    )
-    from actors.core.slot_views import GenerationKey
-    from actors.manager.slot_manager import SlotManager
-    from runtime.step.step import Segment
+from actors.core.slot_views import GenerationKey
+from actors.manager.slot_manager import SlotManager
+from runtime.step.step import Segment
 
 
 class BurstWatch(Observer):

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from actors.core.events import (
+    Demoted,
+    Granted,
+    Preempted,
+    Queued,
+    Released,
+    Resumed,
+    StepBegins,
+    Submitted,
+    TransferBegins,
+)
 from actors.core.life import State
 from actors.core.observer import Observer
+from actors.manager.slot_manager import SlotManager
 from actors.scheduling.order import MAX_LEVELS
 from actors.scheduling.victims import LEVELS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.core.events import (
-        Demoted,
-        Granted,
-        Preempted,
-        Queued,
-        Released,
-        Resumed,
-        StepBegins,
-        Submitted,
-        TransferBegins,
-    )
-    from actors.manager.slot_manager import SlotManager
-    from tests.sim.books import Books, Generation, Owner
-    from tests.sim.order.activity import Activity
+from tests.sim.books import Books, Generation, Owner
+from tests.sim.order.activity import Activity
 
 ROUNDING = 2e-6  # of seconds since the epoch as floats
 MAX_STEPS_WITHOUT_ROOM = 300  # in a row, of one who waits for room in the arena: some hundred positions move in each

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from actors.core.events import Arrived, Departed, LayerDone, Queued, StepBegins, StepEnded, StepRaised
+from actors.core.generation import GenerationRequest
 from actors.core.observer import Observer
-from actors.core.receipts import CancelReason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.core.events import Arrived, Departed, LayerDone, Queued, StepBegins, StepEnded, StepRaised
-    from actors.core.generation import GenerationRequest
-    from actors.core.receipts import Receipt
-    from tests.sim.books import Books
+from actors.core.receipts import CancelReason, Receipt
+from tests.sim.books import Books
 
 
 class WarmWatch(Observer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -11,12 +10,10 @@ import trio.testing
 
 from actors.core.generation import FinishReason
 from actors.core.receipts import CancelReason
+from actors.engine import Engine
 from runtime.errors import ShuttingDown
 from tests.fakes.simulation import AtStep, Simulation, Story, ask, open_simulation, prompt, run, simulated
 from tests.scenarios.engine.together import STEP, same_time
-
-if TYPE_CHECKING:
-    from actors.engine import Engine
 
 
 async def busy(sim: Simulation, nursery: trio.Nursery, count: int = 4, max_tokens: int = 20) -> list[Story]:

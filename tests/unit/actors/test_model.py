@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from subprocess import run
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 import actors
 from actors import EngineConfig, LoadOptions, SamplingParams, Turn, open_model
@@ -23,9 +23,6 @@ from runtime.step.executor import SimulatedExecutor
 from runtime.store.resolve import resolve_model
 from runtime.testing.faults import Chaos, FaultPlan, NotFinite
 from runtime.testing.simulated import SimulatedModel, stand_in
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 GREEDY = SamplingParams(temperature=0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,9 +11,6 @@ import torch
 from runtime.devices.native.kernels import Kernels, KernelsMissing
 from tests.fakes.devices.metal.compiled import Shim
 from tests.unit.runtime.devices.native.building import SOURCE, build
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(scope="session")

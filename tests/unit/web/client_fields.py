@@ -9,15 +9,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Required, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Required, Union, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
 from typing_extensions import is_typeddict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CHOOSERS = ("type", "role")
 """Fields that say what an object is; its other fields are looked at for each of their values."""

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import openai
 
-from tests.live.server import PATIENCE
-
-if TYPE_CHECKING:
-    from tests.live.server import Server
+from tests.live.server import PATIENCE, Server
 
 
 def client_of(server: Server) -> openai.OpenAI:

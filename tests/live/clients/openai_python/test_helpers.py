@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import openai
 import pydantic
 import pytest
 
 from tests.live.clients.openai_python.test_chat_and_completions import ENDLESS, MESSAGES, MODEL
-
-if TYPE_CHECKING:
-    from tests.live.server import Server
+from tests.live.server import Server
 
 
 class Paint(pydantic.BaseModel):

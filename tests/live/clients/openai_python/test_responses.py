@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import openai
 import pydantic
@@ -14,12 +15,7 @@ import trio
 from tests.live.clients.openai_python.clients import client_of
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, prompt
-from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.live.server import Json, Server
+from tests.live.server import Json, Server, wait_for
 
 PATH = "/v1/responses"
 MODEL = "any-name"

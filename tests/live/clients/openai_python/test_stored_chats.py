@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -10,12 +11,7 @@ import pytest
 from tests.live.clients.openai_python.clients import client_of
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1
-from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.live.server import Json, Server
+from tests.live.server import Json, Server, wait_for
 
 PATH = "/v1/chat/completions"
 ENDLESS: Json = {"ignore_eos": True}

@@ -6,20 +6,14 @@ import json
 import time
 import uuid
 from collections import defaultdict
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
-from tests.live.server import CHAT, Gone
-from tests.soak.clients import open_http1
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.live.server import Json
-    from tests.soak.clients import Address, Http1
+from tests.live.server import CHAT, Gone, Json
+from tests.soak.clients import Address, Http1, open_http1
 
 
 @dataclass(slots=True)

@@ -6,26 +6,20 @@ import math
 import random
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
 from tests.live.cluster.clusters import chat
-from tests.live.cluster.proofs.asking import asked
+from tests.live.cluster.parts import Parts
+from tests.live.cluster.proofs.asking import Answer, asked
 from tests.live.cluster.proofs.evidence import Clock, Spread, endings, leaks, receipts_of
 from tests.live.cluster.proofs.load import Kind, Load, Outcome, streamed
 from tests.live.cluster.proofs.standstill import close_held
-from tests.live.server import stage
+from tests.live.server import Json, stage
+from tests.soak.clients import Address
 from tests.soak.record import describe_loop
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from tests.live.cluster.parts import Parts
-    from tests.live.cluster.proofs.asking import Answer
-    from tests.live.server import Json
-    from tests.soak.clients import Address
 
 ROUND = 400  # closes, after which the receipts are read: a worker remembers so many
 SLOTS = 4

@@ -9,19 +9,17 @@ import json
 import signal
 import socket
 import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from tests.live.cluster.clusters import CONTROL, Cluster, chat
 from tests.live.cluster.etcd import etcd
 from tests.live.cluster.parts import ForkedDoor, ForkedWorker, Parts
 from tests.live.server import CHAT, PATIENCE, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 GRACE = 2.0  # seconds, in the table
 ENDLESS = chat("class Tree:", 3000)

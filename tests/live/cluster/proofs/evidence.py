@@ -6,17 +6,12 @@ import json
 import statistics
 import time
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from tests.live.cluster.parts import ForkedWorker
-    from tests.live.server import Json
+from tests.live.cluster.parts import ForkedWorker
+from tests.live.server import Json, wait_for
 
 REMEMBERED = 1024  # receipts, by each worker
 

@@ -11,19 +11,16 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
 
 from tests.live.cluster.clusters import Cluster, chat
 from tests.live.cluster.proofs.asking import asked
 from tests.live.cluster.proofs.evidence import Spread
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GRACE = 2.0
 FLAGS = ("--queue", "64", "--grace", f"{GRACE:g}", "--log-level", "info")

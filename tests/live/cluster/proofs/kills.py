@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
+from tests.live.cluster.parts import ForkedWorker, Parts
 from tests.live.cluster.proofs.evidence import Spread, endings, leaks
 from tests.live.cluster.proofs.load import Load, Outcome, kinds
-from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.live.cluster.parts import ForkedWorker, Parts
-    from tests.live.server import Json
+from tests.live.server import Json, wait_for
 
 FLAGS = ("--slots", "12", "--log-format", "json")  # none waits for a slot, wherever all of them go
 TOKENS = 400

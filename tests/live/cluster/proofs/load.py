@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from tests.live.cluster.clusters import MODEL, chat
-from tests.live.cluster.proofs.asking import ask
-from tests.live.server import CHAT, COMPLETIONS
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-
-    from tests.live.cluster.proofs.asking import Answer
-    from tests.live.server import Json
-    from tests.soak.clients import Address
+from tests.live.cluster.proofs.asking import Answer, ask
+from tests.live.server import CHAT, COMPLETIONS, Json
+from tests.soak.clients import Address
 
 GRAMMAR = {"type": "array", "items": {"type": "integer"}, "minItems": 60, "maxItems": 60}
 

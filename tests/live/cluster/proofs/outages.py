@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
+from tests.live.cluster.parts import Parts
 from tests.live.cluster.proofs.evidence import Clock, Spread, leaks, receipts_of
 from tests.live.cluster.proofs.kills import TOKENS, wait_known
 from tests.live.cluster.proofs.load import Load, Outcome, kinds
 from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from tests.live.cluster.parts import Parts
 
 FLAGS = ("--slots", "4", "--log-format", "json")
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
 from runtime.kv.blocks import BLOCK_TOKENS
 from tests.live.cluster.clusters import chat
-from tests.live.cluster.proofs.asking import ask, asked
+from tests.live.cluster.parts import Parts
+from tests.live.cluster.proofs.asking import Answer, ask, asked
 from tests.live.cluster.proofs.closes import WORDS
 from tests.live.cluster.proofs.evidence import leaks, receipts_of
 from tests.live.cluster.proofs.load import streamed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from tests.live.cluster.parts import Parts
-    from tests.live.cluster.proofs.asking import Answer
-    from tests.live.server import Json
+from tests.live.server import Json
 
 FLAGS = ("--slots", "4", "--chunk-tokens", "64", "--kv-ram", "256MiB")
 WORDS_IN_PROMPT = 350  # some thousand tokens

@@ -7,24 +7,19 @@ what a worker alone does.  KV is forged, and truth is asked, at the worker's own
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runtime.kv.blocks import BLOCK_TOKENS
 from tests.live.cluster.clusters import chat
-from tests.live.cluster.parts import Parts
+from tests.live.cluster.parts import ForkedWorker, Parts
 from tests.live.kv.forged import forge
 from tests.live.kv.servers import cache_statistics, wait_saved
-from tests.live.server import CHAT, most_layers_after_cancel, stage, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.live.cluster.parts import ForkedWorker
-    from tests.live.server import Json
+from tests.live.server import CHAT, Json, most_layers_after_cancel, stage, wait_for
 
 CHUNK = 64  # tokens
 FIXED = ("--chunk-tokens", str(CHUNK), "--slots", "1", "--speculate", "off")

@@ -7,20 +7,15 @@ its request ends with the next token.  A prompt that is being read, and a reques
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, ExitStack
-from typing import TYPE_CHECKING
 
 import trio
 
 from tests.live.cluster.clusters import chat
-from tests.live.cluster.proofs.asking import asked
+from tests.live.cluster.parts import ForkedWorker, Parts
+from tests.live.cluster.proofs.asking import Asking, asked
 from tests.live.cluster.proofs.evidence import leaks, receipts_of
 from tests.live.cluster.proofs.load import streamed
-from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from tests.live.cluster.parts import ForkedWorker, Parts
-    from tests.live.cluster.proofs.asking import Asking
-    from tests.live.server import Json
+from tests.live.server import Json, wait_for
 
 WAITING = 2  # on each worker, behind those that have its slots
 WORDS = 900  # of a prompt; it takes hundreds of steps to read, and one of them may run when the device goes on

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from tests.sim.cluster.growth.model import Load, grow
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tests.sim.cluster.growth.model import Counted
+from tests.sim.cluster.growth.model import Counted, Load, grow
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

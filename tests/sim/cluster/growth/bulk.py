@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
 
 import trio
 
 from tests.sim.cluster.network import Network
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TICK = 0.001  # seconds
 

@@ -7,22 +7,17 @@ ask its peers.  All who follow discovery are told of all who come and go.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
 from runtime.kv.blocks import BLOCK_TOKENS
 from tests.sim.cluster.discovery import Added, Beat, Change, Discovery, Removed
 from tests.sim.cluster.growth.bulk import BulkNetwork
-from tests.sim.cluster.network import Process
+from tests.sim.cluster.network import Connection, Process
 from tests.sim.scheduler import run
 from web.cluster.settings import LEASE_SECONDS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.sim.cluster.network import Connection
 
 DELAY = (0.0001, 0.001)  # seconds of a link
 RENEWALS = 3  # of a lease while it lasts

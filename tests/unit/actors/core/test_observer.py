@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 import trio
 
 from actors.config import EngineConfig
 from actors.core import events
 from actors.core.events import HOOKS, ActorStage, Granted, LayerDone, Queued, StageBegun, StepBegins
+from actors.core.generation import GenerationRequest
 from actors.core.life import State
 from actors.core.observer import Observer, Observers
 from actors.core.receipts import CancelReason
@@ -22,13 +25,6 @@ from runtime.step.executor import SimulatedExecutor
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan, ThreadDeath
 from runtime.testing.simulated import SimulatedDrafter, stand_in
 from tests.fakes.simulation import CULPRIT, Faults, FaultyModel, ask, open_simulation, prompt, simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
-
-    from actors.core.generation import GenerationRequest
 
 
 class Recorder(Observer):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.life import State
-from actors.core.slot_views import Candidate, grant_cost
+from actors.core.slot_views import Candidate, Session, SlotView, grant_cost
 from actors.core.slots import SlotTable
 from runtime.kv.token_chain import TokenChain
 from runtime.loading.served import Proposer
-
-if TYPE_CHECKING:
-    from actors.core.slot_views import Session, SlotView
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from actors.core.slot_views import Provenance
+from actors.core.slot_views import Provenance, SlotView
 from actors.core.slots import SlotTable
 from runtime.kv.rings import Rings
 from runtime.kv.token_chain import TokenChain
 from tests.fakes.holds import record_of
 from tests.fakes.kv_simulation import ROOT, text
-
-if TYPE_CHECKING:
-    from actors.core.slot_views import SlotView
 
 RINGS = Rings((None, 10), 8)
 A, B = ("a", 0), ("b", 0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from types import FrameType
+from typing import cast
 
 import pytest
 import trio
@@ -14,10 +16,6 @@ from actors.diagnostics.loop_holds import LATEST, Cause, HoldLog, LoopHold, caus
 from actors.diagnostics.loop_watch import LOG_SECONDS, LoopWatch, Watchdog, seconds_starved, watch_loop
 from tests.fakes.engine import FakeEngine, as_engine
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 LOOP, WORKER = 1, 2  # threads
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 
 from actors.generating.constraint import Constraint
 from runtime.errors import GrammarFailed
-from runtime.grammar.masks import SLOW_SECONDS
+from runtime.grammar.masks import SLOW_SECONDS, Mask
 from runtime.grammar.worker import InlineMasks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.grammar.masks import Mask
 
 
 class Counting:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from actors.core.generation import FinishReason
+from actors.core.generation import FinishReason, Token
 from actors.generating.output import Output
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken
@@ -12,9 +10,6 @@ from runtime.text.stop_strings import StopAutomaton
 from runtime.text.text_stream import TextStream
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
-
-if TYPE_CHECKING:
-    from actors.core.generation import Token
 
 TOKENIZER = Tokenizer(byte_level())
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 from structlog.contextvars import get_contextvars
 
 from actors.core.account import Account
+from actors.core.events import StageBegun
 from actors.core.generation import Failed, Finished, FinishReason, GenerationRequest, Timings
 from actors.core.life import State
 from actors.core.observer import Observer
@@ -29,12 +32,6 @@ from runtime.loading.served import Proposer
 from runtime.sampling.params import SamplingParams
 from runtime.testing.faults import Chaos, DeviceError, FaultPlan
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
-
-if TYPE_CHECKING:
-    import logging
-    from collections.abc import Sequence
-
-    from actors.core.events import StageBegun
 
 ACCOUNT = Account(State.DECODE, slot=0, cached=2, computed=9, committed=7, drafted=6, accepted=4)
 SECONDS = Seconds(0.5, 0.25, 1.0)

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import trio
 
-from actors.core.generation import Failed, Finished, FinishReason, Token
+from actors.core.generation import Event, Failed, Finished, FinishReason, Token
 from actors.core.receipts import CancelReason
 from actors.generating.buffer import size_of
 from actors.generating.unread import BEHIND, Backlog, Unread
-from runtime.errors import AnswersUnread, AnswerTooLarge, QueueFull
+from runtime.errors import AnswersUnread, AnswerTooLarge, CedeError, QueueFull
 from tests.fakes.engine import finished, token
 from tests.fakes.simulation import Simulation, ask, open_simulation, prompt, simulated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.core.generation import Event
-    from runtime.errors import CedeError
 
 EVENT = size_of(token("x"))
 

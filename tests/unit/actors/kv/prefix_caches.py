@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+
+import torch
 
 from actors.core.slot_views import Resident
 from actors.kv.config import CacheConfig
@@ -18,12 +20,6 @@ from tests.fakes.kv_simulation import (
     pack,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    import torch
-
 
 TOKENS = text(300, 1)
 KEYS = block_keys(ROOT, TOKENS)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +18,7 @@ from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.disk_reader import MAX_READ_SECONDS, MAX_READERS, REST_SECONDS, DiskReader
 from actors.kv.opening import open_prefix_cache
 from actors.kv.waiting_blocks import SlotBlock
-from runtime.kv.blocks import BLOCK_TOKENS, block_keys
+from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys
 from runtime.kv.disk.tier import DiskTier
 from runtime.testing.faults import Chaos, FaultPlan, SlowRead
 from tests.fakes.kv_simulation import (
@@ -30,12 +32,6 @@ from tests.fakes.kv_simulation import (
 )
 from tests.fakes.simulation import ask, simulated
 from tests.live.server import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from runtime.kv.blocks import Block, BlockKey
 
 PROMPT, OTHER = text(200, 1), text(200, 2)
 CACHED = 3 * BLOCK_TOKENS

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 import trio
 
 from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache, empty_cache
+from runtime.kv.blocks import Block
 from tests.fakes.kv_simulation import (
     BLOCK_BYTES,
     ROOT,
@@ -17,14 +19,6 @@ from tests.fakes.kv_simulation import (
 )
 from tests.fakes.simulation import simulated
 from tests.unit.actors.kv.prefix_caches import KEYS, TOKENS, FakeDisk, cache_with, keep, resident, rows, slot_block
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from runtime.kv.blocks import Block
-
 
 # --- what is there ----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import pytest
 import torch
@@ -16,9 +16,6 @@ from tests.fakes.kv_simulation import BLOCK_BYTES, ROOT, reads_in_virtual_time
 from tests.fakes.simulation import simulated
 from tests.sim.kv.device import pack_layers
 from tests.unit.actors.kv.prefix_caches import KEYS, TOKENS, FakeDisk
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 MIXED, ALL_WINDOWED = Rings((None, 70), 200), Rings((70,), 200)
 BLOCKS = len(KEYS)

@@ -7,8 +7,9 @@ import math
 import os
 import threading
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ import trio
 from actors.kv import opening
 from actors.kv.config import CacheConfig, TierOptions
 from actors.kv.opening import open_prefix_cache
+from actors.kv.prefix_cache import PrefixCache
 from actors.kv.waiting_blocks import SlotBlock
 from actors.kv.write_behind import WriteBehind
 from runtime.kv.blocks import BLOCK_TOKENS, Block, block_keys
@@ -29,12 +31,6 @@ from tests.fakes.kv_simulation import (
 from tests.fakes.simulation import simulated
 from tests.live.server import PATIENCE
 from tests.unit.actors.kv.prefix_caches import KEYS, TOKENS, FakeDisk, cache_with, keep, resident, rows, slot_block
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from actors.kv.prefix_cache import PrefixCache
-
 
 FINGERPRINT = "f" * 64
 CHECKPOINT: Any = SimpleNamespace(fingerprint=lambda: FINGERPRINT)

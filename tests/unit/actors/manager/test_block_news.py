@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import trio
 import trio.testing
 
 from tests.fakes.kv_simulation import fresh, open_kv_simulation, open_settled_disk, text, until
 from tests.fakes.simulation import ask, simulated
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @simulated()

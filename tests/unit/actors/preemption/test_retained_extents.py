@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import trio
 
+from actors.core.events import Exchanged
 from actors.core.observer import Observer, Observers
+from actors.core.slot_views import GenerationKey, SlotView
 from actors.core.slots import SlotTable
 from actors.kv.waiting_blocks import WaitingBlocks
 from actors.preemption.retained_extents import RetainedExtents
@@ -19,12 +21,6 @@ from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_simulation import text
 from tests.fakes.simulation import simulated
 from tests.sim.history import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from actors.core.events import Exchanged
-    from actors.core.slot_views import GenerationKey, SlotView
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 

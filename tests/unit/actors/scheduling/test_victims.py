@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,16 +11,12 @@ from actors.core.commands import Submit
 from actors.core.hold import Rank
 from actors.core.holds import HoldRecord
 from actors.core.life import Event, Life, State
+from actors.core.slot_views import SlotView
 from actors.core.slots import SlotTable
 from actors.scheduling.victims import MAX_PREEMPTIONS, choose, is_at_rest
 from runtime.common.ownership import TaskOwner
 from tests.fakes.holds import ticket_of
 from tests.sim.history import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from actors.core.slot_views import SlotView
 
 TOKENS = list(range(70))
 DRAWN = 7

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -12,17 +12,15 @@ from actors.core.life import State
 from actors.core.receipts import CancelReason, Receipt
 from actors.engine import open_engine
 from actors.selftest.cancel_checks import CancelChecks, Limits, judge
+from runtime.checkpoint.config import ModelConfig
+from runtime.loading.options import LoadOptions
+from runtime.loading.served import ServedModel
+from runtime.nn.model import Transformer
 from runtime.selftest.findings import Mismatch
 from runtime.step.executor import InlineExecutor
+from runtime.step.job import StepJob
+from runtime.step.step import StepResult
 from web.selftest import TEXT
-
-if TYPE_CHECKING:
-    from runtime.checkpoint.config import ModelConfig
-    from runtime.loading.options import LoadOptions
-    from runtime.loading.served import ServedModel
-    from runtime.nn.model import Transformer
-    from runtime.step.job import StepJob
-    from runtime.step.step import StepResult
 
 
 def _receipt(**fields: Any) -> Receipt:  # noqa: ANN401

@@ -8,8 +8,9 @@ import json
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -18,17 +19,12 @@ from bench.client import cli
 from bench.client.command import bench
 from bench.client.harness import runner
 from bench.client.harness.figures import Record
+from bench.client.harness.targets import Running, Target
 from bench.client.scenarios import SCENARIOS
 from tests.fakes.bench import Behaviour, open_server, running
 from tests.live.server import Server, command, environment
 from tests.unit.bench.client.harness.open_servers import free_port
 from web.commands.main import main
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
-
-    from bench.client.harness.targets import Running, Target
 
 
 def test_every_scenario_is_there() -> None:

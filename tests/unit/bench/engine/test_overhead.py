@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 
 from bench.engine.models.bare_model import BareModel
 from bench.engine.models.open_models import open_model
 from bench.engine.overhead import Bench, Pace, measure
+from runtime.loading.served import ServedModel
 from runtime.selftest.rates import seconds_per_step
 from runtime.step.step import SegmentResult, StepResult
 from tests.unit.bench.engine.small_models import DEPTH, ROOM, TOKENS
-
-if TYPE_CHECKING:
-    from runtime.loading.served import ServedModel
 
 
 def test_time_lies_between_the_ends_of_steps() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from bench.engine.models.open_models import EMBEDDED, ModelSpec, open_model
 from bench.engine.scaling import Line
 from bench.engine.scaling import measure as measure_scaling
 from runtime.selftest.rates import CHUNK
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_line_is_told_from_a_curve() -> None:

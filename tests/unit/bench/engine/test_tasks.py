@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from bench.engine.tasks import CHARACTERS, Task, task_prompts
 from runtime.chat.chat import Chat
 from runtime.chat.template import ChatTemplate
-
-if TYPE_CHECKING:
-    from runtime.checkpoint.open import Checkpoint
-    from runtime.loading.options import LoadOptions
-    from runtime.loading.served import ServedModel
+from runtime.checkpoint.open import Checkpoint
+from runtime.loading.options import LoadOptions
+from runtime.loading.served import ServedModel
 
 
 @pytest.mark.parametrize("task", Task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,9 +16,6 @@ from bench.training.data import encode
 from bench.training.train import Budget
 from bench.training.unlikelihood import LEAST_MARKED, PROMPT, PromptSource, UnlikelihoodRun, unlikelihood
 from runtime.store.resolve import resolve_model
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = ["\n".join(f"def f{i}(self):\n    return {i}\n" for i in range(k, k + 40)) for k in range(3)]
 CHATS = [render_chat([(USER, f"Write f{i}."), (ASSISTANT, f"def f{i}(self):\n    return {i}")]) for i in range(8)]

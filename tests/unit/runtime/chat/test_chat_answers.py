@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -15,9 +15,6 @@ from runtime.grammar.compiler import GrammarCompiler
 from runtime.grammar.grammar import Grammar, GrammarKind
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PLAIN = "{% for m in messages %}{{ m.content }}\n{% endfor %}"
 THINKING = PLAIN + "{% if add_generation_prompt %}<think>\n{% endif %}{# </think> #}"

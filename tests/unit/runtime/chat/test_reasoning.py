@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,7 +10,7 @@ from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, ReasoningChoice, Tool, ToolChoice, ToolMode, Turn
 from runtime.chat.formats.format import Calls
 from runtime.chat.formats.hermes import Hermes
-from runtime.chat.reading.source import ReadingParser
+from runtime.chat.reading.source import Reading, ReadingParser, Source
 from runtime.chat.reasoning import Thought
 from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
@@ -19,9 +18,6 @@ from runtime.grammar.grammar import Grammar, GrammarKind, ThoughtBudget
 from tests.models.chat.answers import Answer, Call, assert_read, read
 from tests.models.chat.grammars import accepts, added_tokens
 from tests.models.chat.templates import CHATML, HARMONY, HERMES, OPENED
-
-if TYPE_CHECKING:
-    from runtime.chat.reading.source import Reading, Source
 
 TURNS = (Turn("user", "Why?"),)
 CLOSE_ONLY = CHATML + "{# </think> #}"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from runtime.common.host_memory import available_memory
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GIB = 2**30
 

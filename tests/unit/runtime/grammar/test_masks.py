@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+
+import pytest
 
 from runtime.grammar.masks import Mask
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_it_is_computed_once() -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from runtime.errors import GrammarFailed
 from runtime.grammar.compiler import GrammarCompiler
 from runtime.grammar.grammar import Grammar, GrammarKind
+from runtime.grammar.matcher import Matcher
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level
-
-if TYPE_CHECKING:
-    from runtime.grammar.matcher import Matcher
 
 END = 2
 TOKENIZER = Tokenizer(byte_level())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import torch
 from hypothesis import settings
@@ -12,9 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from runtime.kv.blocks import BLOCK_TOKENS, Block, BlockKey, block_keys, owner_root
 from runtime.kv.held import HeldBlocks
 from runtime.kv.token_chain import TokenChain
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 ROOT = b"root"
 DATA = torch.zeros(1)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runtime.common.ownership import TaskOwner
+from runtime.kv.blocks import Block, BlockKey
 from runtime.kv.ram_tier import RamTier
 from tests.fakes.kv_blocks import ROOT, chain, make_block
-
-if TYPE_CHECKING:
-    from runtime.kv.blocks import Block, BlockKey
 
 SIZE = make_block(0).nbytes
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 
+from runtime.checkpoint.config import ModelConfig
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache, kv_bytes
 from runtime.kv.states import StateBuffers, state_bytes
 from tests.models.checkpoints import FAMILIES
 from tests.rows import every_row
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.checkpoint.config import ModelConfig
 
 CPU = torch.device("cpu")
 ODD, FLOATS = torch.bfloat16, torch.float32

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from runtime.checkpoint.config import parse_config
 from runtime.devices.mps import rows as mps_rows
 from runtime.devices.mps.rows import MetalRows
 from runtime.devices.mps.states import MetalStates
+from runtime.devices.native.kernels import Kernels
 from runtime.errors import CheckpointError
 from runtime.loading import few_rows
 from runtime.loading.few_rows import (
@@ -26,15 +29,9 @@ from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn import state_check
 from runtime.store.resolve import resolve_model
+from tests.fakes.devices.metal.compiled import Shim
 from tests.models.checkpoints import FAMILIES
 from tests.models.layers.native_models import LFM2, LLAMA
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from runtime.devices.native.kernels import Kernels
-    from tests.fakes.devices.metal.compiled import Shim
 
 CPU, CONFIG = torch.device("cpu"), parse_config(LLAMA)
 

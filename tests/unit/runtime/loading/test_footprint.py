@@ -6,13 +6,15 @@ import re
 import weakref
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from runtime.checkpoint.folder.plain import PlainTensor
 from runtime.checkpoint.open import open_checkpoint
+from runtime.devices.native.kernels import Kernels
 from runtime.errors import CheckpointError
 from runtime.kv.states import state_bytes
 from runtime.loading import few_rows, footprint
@@ -24,6 +26,7 @@ from runtime.loading.served import Proposer
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.linear import PlainMatrix, WeightFormats
 from runtime.nn.matrices.quantization import Quantization
+from runtime.nn.model import Transformer
 from runtime.nn.plan import planned_bytes
 from runtime.nn.weights import load_weights
 from runtime.store.resolve import resolve_model
@@ -31,14 +34,6 @@ from runtime.text.tokenizer import Tokenizer
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU
 from tests.rows import every_row
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from runtime.devices.native.kernels import Kernels
-    from runtime.nn.model import Transformer
 
 GIB = 2**30
 

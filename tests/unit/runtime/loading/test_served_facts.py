@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
@@ -10,9 +10,6 @@ from safetensors.torch import load_file
 from runtime.checkpoint.open import open_checkpoint
 from runtime.loading.served import facts_of
 from tests.models.checkpoints import FAMILIES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_facts_are_those_of_the_files(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 import torch
 
 from runtime.nn.ahead_model import AheadModel
+from runtime.nn.layers.batch import Batch
+from runtime.nn.model import Transformer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import placed
@@ -16,17 +20,9 @@ from runtime.step.device import MAX_LAYERS_AHEAD
 from runtime.step.executor import InlineExecutor
 from runtime.step.job import Burst, StepJob
 from runtime.step.shortcuts import NextStep
-from runtime.step.step import CancelMark, Segment
+from runtime.step.step import CancelMark, Segment, SegmentOutput, StepResult
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import open_transformer, random_tokens, run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from runtime.nn.layers.batch import Batch
-    from runtime.nn.model import Transformer
-    from runtime.step.step import SegmentOutput, StepResult
 
 PARAMS = (SamplingParams(temperature=0), SamplingParams(seed=5, top_p=0.9), SamplingParams(seed=6, logprobs=3))
 LENGTHS = (30, 7, 19)  # of prompts; some behind a window of 16

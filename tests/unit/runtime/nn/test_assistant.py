@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,18 +12,13 @@ import torch
 from runtime.kv.rings import plan_rings
 from runtime.loading import load
 from runtime.loading.served import Proposer
+from runtime.nn.model import Transformer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
 from tests.models.assistants import write_gemma4
 from tests.models.speculation_driver import open_pair
 from tests.models.step_driver import random_tokens, run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
 
 PROMPT = random_tokens(40, below=256, seed=1)
 DRAFTS = [7, 200, 31]  # after PROMPT

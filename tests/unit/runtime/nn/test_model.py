@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from transformers import GenerationConfig
 
+from runtime.nn.model import Transformer
 from runtime.step.step import Segment
 from runtime.store.resolve import resolve_model
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import reference_model
 from tests.models.step_driver import Running, generate, greedy, open_transformer, random_tokens, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
 
 EMBEDDED = "embedded"
 TOKENS = 64

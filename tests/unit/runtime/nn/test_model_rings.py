@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
 from runtime.kv.cache import kv_bytes
+from runtime.nn.model import Transformer
 from runtime.sampling.tokens import DraftToken
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import Running, generate, greedy, open_transformer, random_tokens, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
 
 WINDOW, SLACK = 16, 24
 CHUNK = SLACK // 2

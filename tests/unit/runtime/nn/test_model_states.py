@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ from runtime.kv.states import state_bytes
 from runtime.loading.load import load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn.ahead_model import AheadModel
+from runtime.nn.model import Transformer
 from runtime.sampling.tokens import DraftToken
 from runtime.step.executor import InlineExecutor
 from runtime.step.job import Burst, StepJob
@@ -32,11 +34,6 @@ from tests.models.step_driver import (
     run,
     with_states,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
 
 PROMPT = random_tokens(50, below=256, seed=7)
 TOKENS = 12

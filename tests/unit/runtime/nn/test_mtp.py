@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 from bench.training.models import MtpModule as DeepseekModule
 from runtime.loading.served import Proposer
+from runtime.nn.model import Transformer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.step.step import Segment
@@ -29,12 +32,6 @@ from tests.models.mtp_checkpoints import (
 )
 from tests.models.speculation_driver import open_pair, poison
 from tests.models.step_driver import random_tokens, run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
 
 PROMPT = random_tokens(40, below=256, seed=1)
 DRAFTS = [7, 200, 31]  # after PROMPT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -11,10 +11,8 @@ from runtime.checkpoint.config import parse_config
 from runtime.devices.mps.states import compile_states
 from runtime.devices.single_rows.check import WrongRows
 from runtime.nn.state_check import check_states
+from tests.fakes.devices.metal.compiled import Library, Shim
 from tests.models.layers.native_models import CPU, GRANITE_HYBRID, KIMI, QWEN3_5
-
-if TYPE_CHECKING:
-    from tests.fakes.devices.metal.compiled import Library, Shim
 
 SMALL = {"mamba_n_heads": 4, "mamba_expand": 1, "hidden_size": 64}
 # Sizes that are no multiples of what is computed at a time: keys of 36 numbers, values of 80, states of 48.

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
+from runtime.checkpoint.config import ModelConfig
 from runtime.checkpoint.families.norms import LLAMA, Norms
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
+from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.experts import MixtureOfExperts
 from runtime.nn.layers.mlp import GatedMlp
+from runtime.nn.layers.router import Router
 from runtime.nn.layers.self_attention import SelfAttention
 from runtime.nn.matrices.embedding import PlainEmbedding
 from runtime.nn.weights import Weights, load_weights, random_weights
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.hybrid import HYBRID_FAMILIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from torch import Tensor
-
-    from runtime.checkpoint.config import ModelConfig
-    from runtime.nn.layers.decoder_layer import DecoderLayer
-    from runtime.nn.layers.router import Router
 
 
 def _load(folder: Path, dtype: torch.dtype = torch.float32) -> Weights:

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
 
 from runtime.nn.ahead_model import AheadModel
+from runtime.nn.layers.batch import Batch
+from runtime.nn.model import Transformer
 from runtime.selftest.findings import Mismatch, NotHere
 from runtime.selftest.next_step import STEPS, check_next_step
+from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import open_transformer
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from runtime.nn.layers.batch import Batch
-    from runtime.nn.model import Transformer
-    from runtime.step.step import Segment
 
 
 class Stale(AheadModel):

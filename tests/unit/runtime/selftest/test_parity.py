@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,18 +11,13 @@ from runtime.kv.states import StateBuffers
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn.matrices.embedding import PlainEmbedding
-from runtime.sampling.sampler import sample
+from runtime.nn.model import Transformer
+from runtime.sampling.batch import SamplingBatch
+from runtime.sampling.sampler import Drawn, sample
 from runtime.selftest.findings import Mismatch
 from runtime.selftest.parity import Comparison, Parity
 from tests.models.checkpoints import FAMILIES
 from web.selftest import PARITY
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
-    from runtime.sampling.batch import SamplingBatch
-    from runtime.sampling.sampler import Drawn
 
 
 def test_scores_that_are_off_are_named_by_position() -> None:

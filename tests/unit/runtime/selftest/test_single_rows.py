@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 
 from runtime.devices.mps.rows import MetalRows
+from runtime.nn.model import Transformer
 from runtime.selftest.findings import Mismatch, NotHere
 from runtime.selftest.parity import Parity
 from runtime.selftest.single_rows import check_few_states, check_single_rows
-
-if TYPE_CHECKING:
-    from runtime.nn.model import Transformer
-    from tests.fakes.devices.metal.compiled import Library, Shim
+from tests.fakes.devices.metal.compiled import Library, Shim
 
 
 def of(model: Transformer, compile_shader: Shim) -> MetalRows:

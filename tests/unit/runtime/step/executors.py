@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import trio
 
 from runtime.step.step import Segment
 from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from tests.models.step_driver import RecordingModel, greedy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
-
 
 PATIENCE = 600  # seconds, spent by a test that fails only
 

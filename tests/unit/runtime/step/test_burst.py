@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +16,6 @@ from runtime.step.executor import InlineExecutor
 from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment, SegmentOutput, SegmentResult, StepResult
 from tests.models.step_driver import RecordingModel, greedy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 ALWAYS = Burst(5, 5, lambda: True)
 

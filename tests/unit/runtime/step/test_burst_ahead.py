@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,9 +15,6 @@ from runtime.step.executor import InlineExecutor, run_to_end
 from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment, SegmentOutput, StepResult, run_step
 from tests.models.step_driver import RecordingModel, Ticks, greedy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
 
 GIVEN = 2  # layers of a step that is begun ahead
 

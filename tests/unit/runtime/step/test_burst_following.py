@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from runtime.errors import DeviceThreadEnded
 from runtime.step.device_thread import DeviceThread
-from runtime.step.executor import InlineExecutor, SimulatedExecutor
+from runtime.step.executor import Executor, InlineExecutor, SimulatedExecutor
 from runtime.step.job import Burst, StepJob
-from runtime.step.step import Segment
+from runtime.step.step import Segment, StepResult
 from tests.models.step_driver import RecordingModel, greedy
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trio.testing import MockClock
-
-    from runtime.step.executor import Executor
-    from runtime.step.step import StepResult
 
 KINDS = ("thread", "inline", "simulated")
 

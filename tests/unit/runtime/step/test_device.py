@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -17,9 +17,6 @@ from runtime.step.device import (
     select_dtype,
     settle_kernels,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 CPU, MPS, CUDA = torch.device("cpu"), torch.device("mps"), torch.device("cuda")
 

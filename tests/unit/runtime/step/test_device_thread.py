@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
-from runtime.step.device_thread import DeviceThread
+from runtime.step.device_thread import Call, DeviceThread
 from tests.unit.runtime.step.executors import PATIENCE
-
-if TYPE_CHECKING:
-    from runtime.step.device_thread import Call
 
 
 @pytest.mark.parametrize("hears", [True, False])

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import outcome
 import pytest
 import torch
 import trio
+from trio.testing import MockClock
 
-from runtime.step.executor import InlineExecutor, NotCopied, SimulatedExecutor
+from runtime.step.executor import Executor, InlineExecutor, NotCopied, SimulatedExecutor
 from runtime.step.job import StepJob
-from runtime.step.step import Segment
+from runtime.step.step import Segment, StepResult
 from runtime.step.thread_executor import FEW_ROWS, open_thread_executor
-from runtime.step.transfer import Copy, Relocate
+from runtime.step.transfer import Copy, Relocate, Transfer
 from runtime.testing.simulated import SimulatedModel
 from tests.models.step_driver import RecordingModel, greedy
 from tests.unit.runtime.step.executors import segments_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from trio.testing import MockClock
-
-    from runtime.step.executor import Executor
-    from runtime.step.step import StepResult
-    from runtime.step.transfer import Transfer
 
 
 async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -15,18 +15,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from runtime.errors import DeviceHangs, DeviceLost, DeviceThreadEnded
 from runtime.step.device_thread import HANG_CHECKS, DeviceThread
 from runtime.step.job import Burst, StepJob
-from runtime.step.step import Segment
+from runtime.step.step import Segment, StepResult
 from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
-from runtime.step.transfer import Copy
+from runtime.step.transfer import Copy, Transfer
 from tests.models.step_driver import RecordingModel, greedy
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from runtime.step.step import StepResult
-    from runtime.step.transfer import Transfer
-
 
 HANG = 60.0  # seconds of virtual time
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -12,12 +11,10 @@ from trio.testing import wait_all_tasks_blocked
 
 from runtime.errors import DeviceLost, DeviceThreadEnded
 from runtime.step.job import StepJob
+from runtime.step.step import Segment, StepResult
 from runtime.step.thread_executor import open_thread_executor
 from tests.models.step_driver import RecordingModel
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
-
-if TYPE_CHECKING:
-    from runtime.step.step import Segment, StepResult
 
 
 async def test_all_torch_code_runs_on_one_thread_in_inference_mode() -> None:

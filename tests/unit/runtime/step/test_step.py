@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import chain, combinations
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
+from runtime.nn.model import Transformer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import CancelMark, Segment, SegmentResult, run_step
@@ -24,9 +24,6 @@ from tests.models.step_driver import (
     run,
 )
 from tests.rows import every_row
-
-if TYPE_CHECKING:
-    from runtime.nn.model import Transformer
 
 LAYERS = 3  # of every model here
 SUBSETS = list(chain.from_iterable(combinations(range(3), size) for size in range(4)))

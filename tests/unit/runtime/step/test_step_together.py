@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
 from ctypes import c_int32
 from itertools import chain, combinations
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +15,6 @@ from runtime.step.shortcuts import LayersTogether
 from runtime.step.step import CancelMark, Segment, StepResult, run_step
 from tests.models.step_driver import RecordingModel, RecordingTogether, greedy, run
 from tests.unit.runtime.step.executors import thread_executor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 LAYERS = 5
 SUBSETS = list(chain.from_iterable(combinations(range(3), size) for size in range(4)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -17,9 +17,6 @@ from runtime.step.thread_tuner import (
     WINDOW,
     ThreadTuner,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ALONE = {4: 0.010, 2: 0.015, 1: 0.020}
 BESIDE = {4: 0.080, 2: 0.060, 1: 0.022}

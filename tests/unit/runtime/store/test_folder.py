@@ -8,17 +8,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from runtime.errors import CheckpointError
-from runtime.store.folder import SOURCE, ModelsFolder, Source, default_folder
+from runtime.store.folder import SOURCE, KeptModel, ModelsFolder, Source, default_folder
 from runtime.store.names import PackageName
 from runtime.store.progress import SILENT
-
-if TYPE_CHECKING:
-    from runtime.store.folder import KeptModel
 
 ROOT = Path(__file__).parents[4]
 ANY = PackageName("project")

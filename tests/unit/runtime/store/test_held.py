@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
@@ -13,9 +13,6 @@ from runtime.store.held import ModelLocation, find_held, held_models, remove_hel
 from runtime.store.names import PackageName
 from runtime.store.progress import SILENT
 from tests.models.hub_caches import cache_revision
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = {"config.json": b"{}", "model.safetensors": b"weights"}
 GGUF = {"m-Q4_0.gguf": b"four", "sub/m-Q8_0-00001-of-00002.gguf": b"ei", "sub/m-Q8_0-00002-of-00002.gguf": b"ght"}

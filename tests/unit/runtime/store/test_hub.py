@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import namedtuple
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -22,10 +23,6 @@ from runtime.store import hub
 from runtime.store.hub import download
 from runtime.store.names import HubName
 from runtime.store.progress import SILENT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 NAME = HubName("org/name")
 FOLDER = {

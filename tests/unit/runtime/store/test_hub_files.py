@@ -7,17 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.fakes.hub import FakeHub
 from tests.live.server import wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[4]
 WEIGHTS = bytes(range(256)) * (48 << 10)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
@@ -14,9 +14,6 @@ from runtime.store import resolve
 from runtime.store.names import HubName, PackageName
 from runtime.store.packages import pull as pull_module
 from runtime.store.resolve import embedded_draft, resolve_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @pytest.fixture

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
+from runtime.step.step import Segment
 from runtime.testing.faults import (
     Chaos,
     DeviceError,
@@ -19,9 +20,6 @@ from tests.fakes.simulation import prompt
 from tests.models.step_driver import RecordingModel
 from tests.models.step_driver import run as run_by_hand
 from tests.unit.runtime.testing.plans import plan
-
-if TYPE_CHECKING:
-    from runtime.step.step import Segment
 
 
 def drive(model: RecordingModel, chaos: Chaos, segments: list[Segment], **more: Any) -> None:  # noqa: ANN401

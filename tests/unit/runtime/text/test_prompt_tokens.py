@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 import tokenizers
@@ -16,9 +16,6 @@ from runtime.store.resolve import resolve_model
 from runtime.text.prompt_tokens import TooManyTokens, encode_end, encode_within
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import CORPUS, byte_level, llama2_style
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 BACKENDS = {
     "embedded": tokenizers.Tokenizer.from_file(str(resolve_model(None) / "tokenizer.json")),

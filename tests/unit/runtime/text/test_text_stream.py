@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +13,6 @@ from runtime.text.stop_strings import StopAutomaton, StopMatcher
 from runtime.text.text_stream import Detokenizer, TextDelta, TextStream
 from runtime.text.tokenizer import Tokenizer
 from tests.models.small_tokenizers import byte_level, llama2_style
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 BYTE_LEVEL = Tokenizer(byte_level())
 LLAMA2 = Tokenizer(llama2_style())

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 
 from runtime.chat.chat import Chat, ChatPrompt
+from runtime.chat.conversation import Conversation
 from runtime.chat.template import ChatTemplate
 from runtime.errors import RequestError
+from runtime.loading.served import ServedModel
 from tests.fakes.byte_tokenizer import ByteTokenizer
 from tests.fakes.engine import CONTEXT, FakeEngine, as_engine, completion, model
 from web.apis.openai.chat import parse_chat
 from web.apis.openai.completions import parse_completion
 from web.bodies.body_parser import INLINE_BODY, LONG_BODY, MAX_ORDINARY, BodyParser
-
-if TYPE_CHECKING:
-    from runtime.chat.conversation import Conversation
-    from runtime.loading.served import ServedModel
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 
 JOB = completion()
 

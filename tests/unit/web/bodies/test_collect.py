@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 import trio
 
-from actors.core.generation import Failed, Finished, GenerationRequest, Token
+from actors.core.generation import Failed, Finished, GenerationRequest, Progress, Token
 from actors.core.receipts import CancelReason
 from actors.generating.unread import Unread
+from actors.request import Request
 from runtime.errors import CedeError, StepFailed
 from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import FakeRequest, finished, say, token
 from web.bodies.collect import collect
-
-if TYPE_CHECKING:
-    from actors.core.generation import Progress
-    from actors.request import Request
 
 
 class Letters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
@@ -10,9 +10,6 @@ import trio
 from actors.generating.unread import Unread
 from runtime.common.units import KIB
 from web.bodies.responses import encode_json, paged_json_response
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 
 async def paged(value: object) -> object:

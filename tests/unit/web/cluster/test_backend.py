@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from actors.core.generation import Failed, FinishReason
+from actors.core.generation import Event, Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import CedeError, QueueFull, RequestError, ShuttingDown, StepFailed
 from tests.fakes.dynamo_context import Context
@@ -21,11 +22,6 @@ from web.cluster.backend import Backend, split_error
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.handoff import Handoff
 from web.cluster.translation.chunks import SIGN_OF_LIFE
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from actors.core.generation import Event
 
 ASKED = {"token_ids": [5, 6], "stop_conditions": {"max_tokens": 4}, "sampling_options": {"temperature": 0}}
 

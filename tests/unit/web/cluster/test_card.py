@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import tokenizers
 
@@ -13,9 +13,6 @@ from runtime.loading.load import describe_model
 from runtime.loading.options import LoadOptions
 from runtime.store.resolve import resolve_model
 from web.cluster.card import card_files, kv_blocks, write_card
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def embedded_files() -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
@@ -15,9 +15,6 @@ from tests.fakes.dynamo_context import Context
 from tests.live.server import PATIENCE
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.handoff import Closed, Handoff, handing_over
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 
 def test_a_piece_waits_until_it_is_wanted() -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from web.cluster.liveness import LOOK_EVERY, Entries, keep_entries
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from trio.testing import MockClock
 
 OURS, ANOTHER = 7, 8
 PUBLISHED, PUBLISHED_ELSEWHERE = 70, 80

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from web.cluster.liveness import ASK_EVERY, LOOKS, watch_presence
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 OURS, ANOTHER = 7, 8
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import trio
 import trio.testing
@@ -14,9 +14,6 @@ from tests.live.server import PATIENCE
 from web.cluster.guest import run_as_guest
 from web.cluster.liveness import Entries
 from web.cluster.membership import Membership
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORKER = 7
 

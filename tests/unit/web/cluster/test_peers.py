@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
@@ -18,9 +19,6 @@ from web.cluster.control.succession import Succession
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.cluster.peers import PATIENCE, Peers, answers
 from web.observability.inspection.feed.feed import Feed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
 
 
 class Client:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from runtime.kv.blocks import BLOCK_TOKENS, block_keys
 from web.cluster.routing import BlockEvents, name_of
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = b"root" * 8
 TOKENS = list(range(3 * BLOCK_TOKENS))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from importlib.machinery import ModuleSpec
 
 import pytest
 
 from web.cluster import settings
 from web.cluster.settings import ClusterUnavailable, require_dynamo
-
-if TYPE_CHECKING:
-    from importlib.machinery import ModuleSpec
 
 
 def test_without_dynamo_it_is_said_what_to_install_and_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:

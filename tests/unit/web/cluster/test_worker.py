@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+import pytest
 import trio
 import trio.testing
 
@@ -14,9 +14,6 @@ from tests.unit.web.cluster.test_membership import Endpoint
 from web.cluster.guest import run_as_guest
 from web.cluster.membership import Membership
 from web.cluster.worker import DeviceHealth, let_go
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_worker_is_out_of_discovery_while_its_device_is_lost() -> None:

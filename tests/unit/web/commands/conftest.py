@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 
 from tests.unit.runtime.store.packages.conftest import index
 from web.commands.options.definitions import PREFIX
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["index"]
 

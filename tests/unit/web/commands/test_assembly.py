@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,15 +14,9 @@ from runtime.store.resolve import embedded_draft, resolve_model
 from tests.rows import every_row
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.assembly import server_options
-from web.commands.options.definitions import DEFINITIONS
+from web.commands.options.definitions import DEFINITIONS, Definition
 from web.process.options import Cluster, Diagnostics
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from web.commands.options.definitions import Definition
-    from web.serving.server import ServerOptions
+from web.serving.server import ServerOptions
 
 # What is a number, of the configs that the server is given as they are; sampling and diagnostics come in other forms.
 NUMBERS = [

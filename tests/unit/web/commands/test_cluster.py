@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -16,9 +16,6 @@ from web.commands.front_door import front_door
 from web.commands.worker import worker
 from web.observability.logs.handler import LineHandler
 from web.process.options import Cluster, Listening
-
-if TYPE_CHECKING:
-    import click
 
 
 def test_what_the_command_line_says_is_the_childrens_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from tests.live.server import PATIENCE, ROOT
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.config import config
 from web.commands.doctor import doctor
 from web.commands.options.definitions import DEFINITIONS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,11 +30,6 @@ from tests.fakes.kv_blocks import (
 from web.commands.kv import kv
 from web.process.access.api_keys import KeyLimits
 from web.process.access.key_file import KeyFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from click.testing import Result
 
 DAY = 86400
 

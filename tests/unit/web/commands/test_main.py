@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -18,9 +18,6 @@ from bench.client.cli import bench
 from tests.rows import every_row
 from web.commands.main import SECTIONS, main
 from web.commands.options.definitions import DEFINITIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LONG = "x" * 100_000
 SHORT = 3000

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from click.testing import CliRunner
 
 from runtime.store.resolve import resolve_model
 from tests.models.wheels import make_wheel
 from web.commands.models import models, pull, table
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def run(*options: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from gguf import GGMLQuantizationType
@@ -12,9 +12,6 @@ from runtime.store.held import HeldModel, ModelLocation
 from tests.models.checkpoints import FAMILIES
 from tests.models.gguf.files import write_gguf
 from web.commands.models import describe
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -7,17 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from tests.models.wheels import make_wheel
 from web.commands.models import pull
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[5]
 INTERRUPTED = (signal.SIGINT, signal.SIGTERM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,9 +10,6 @@ from click.testing import CliRunner
 from tests.models.hub_caches import cache_revision
 from tests.models.wheels import make_wheel
 from web.commands.models import pull, rm
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from actors.core.generation import Failed
-from actors.generating.unread import Unread
+from actors.core.generation import Event, Failed
+from actors.generating.unread import Backlog, Unread
 from runtime.chat.parts import CallArguments, CallStart
 from runtime.errors import StepFailed
 from tests.fakes.engine import chat, say, token
 from web.bodies.json_encoding import iter_json
-from web.generation.answer import Gathered
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from actors.core.generation import Event
-    from actors.generating.unread import Backlog
-    from web.generation.answer import Formatter
+from web.generation.answer import Formatter, Gathered
 
 ASKED = chat(stream=True)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runtime.checkpoint.sampling_defaults import SamplingDefaults
+from runtime.loading.served import ServedModel
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import model
 from tests.rows import every_row
@@ -19,12 +21,7 @@ from web.apis.ollama.parse import parse_generate
 from web.apis.openai.chat import parse_chat
 from web.apis.openai.completions import parse_completion
 from web.apis.responses.conversion import History, prepare, read_body
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from runtime.loading.served import ServedModel
-    from web.generation.asked import Asked
+from web.generation.asked import Asked
 
 HI = [{"role": "user", "content": "hi"}]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from web.apis.ollama.parse import parse_generate
 from web.apis.openai.chat import parse_chat
 from web.apis.openai.completions import parse_completion
 from web.generation.asked import priority_of, tier_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 HI = [{"role": "user", "content": "hi"}]
 PARSERS: list[tuple[Callable[..., Any], dict[str, Any]]] = [

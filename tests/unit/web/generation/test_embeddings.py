@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -17,9 +18,6 @@ from runtime.step.prompt_rows.wanted import Pooling, PromptOutputs
 from tests.fakes.engine import FakeEngine, FakeRequest, finished, model, posting
 from tests.unit.web.apps import make
 from web.generation.embeddings import pooling_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PATH = "/v1/embeddings"
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+
+import pytest
 
 from web.generation.passed_over import MOST_NAMES, MOST_TOLD, IgnoredFields
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_name_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,23 +6,17 @@ import gc
 import gzip
 import json
 import zlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.fakes.engine import FakeEngine, as_engine, posting, say
+from web.http.asgi import ScopedApp
 from web.http.body_budget import BODY_TIMEOUT, SMALL_BODY, BodyBudget, BodyReservation, BudgetedBody
 from web.process.limits import Limits
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from trio.testing import MockClock
-
-    from web.http.asgi import ScopedApp
 
 TEXT = "/v1/completions"
 ROOM = 1_000_000

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from werkzeug.datastructures import Headers
@@ -12,9 +13,6 @@ from tests.rows import every_row
 from web.http.browser_policy import BrowserPolicy, BrowserPolicyError, RequestRefused, host_name, preflight_headers
 from web.process.access.api_keys import KeyRing, plain_key
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LOOPBACK, LAN = "127.0.0.1", "192.168.1.5"
 CHAT = "/v1/chat/completions"

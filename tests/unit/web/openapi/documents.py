@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from tests.fakes.engine import FakeEngine, as_engine, events_of
+from web.http.asgi import ScopedApp
+from web.process.access.api_keys import KeyRing
 from web.process.limits import Limits
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from web.http.asgi import ScopedApp
-    from web.process.access.api_keys import KeyRing
 
 Json = dict[str, Any]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+import pytest
 import trio
 
 from tests.fakes.engine import FakeEngine
@@ -15,11 +17,6 @@ from web.openapi.operations import apis_of
 from web.openapi.routes import SCRIPTS, ServedDocument
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
 
 KEYED = {"Authorization": "Bearer secret"}
 

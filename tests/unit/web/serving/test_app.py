@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pytest
 import trio
 
 from actors.core.receipts import CancelReason
@@ -11,9 +12,6 @@ from tests.fakes.engine import FakeEngine, finished, posting, say, token
 from tests.unit.web.apps import CHAT, HI, TEXT, make
 from tests.unit.web.generation.openai_format.answers.streams import cut_short
 from web.bodies import body_parser as reading
-
-if TYPE_CHECKING:
-    import pytest
 
 # --- whole answers ----------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -11,15 +10,11 @@ import pytest
 from runtime.chat.chat import Chat
 from runtime.chat.template import ChatTemplate
 from tests.fakes.engine import FakeEngine, FakeRequest, finished, token
-from tests.models.agent.families import FAMILIES
+from tests.models.agent.families import FAMILIES, Family
 from tests.models.agent.loop import THOUGHT, Agent, turns
-from tests.models.agent.wires import WIRES
+from tests.models.agent.wires import WIRES, Wire
 from tests.unit.web.apps import make
 from tests.unit.web.http.transport.guarded import serving
-
-if TYPE_CHECKING:
-    from tests.models.agent.families import Family
-    from tests.models.agent.wires import Wire
 
 SPLITS = {"at every character": 1, "at every seventh": 7}
 

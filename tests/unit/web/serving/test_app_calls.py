@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import httpx2
 import pytest
@@ -17,14 +17,10 @@ from runtime.chat.chat import Chat
 from runtime.chat.conversation import Tool
 from runtime.chat.template import ChatTemplate
 from tests.fakes.engine import FakeEngine, FakeRequest, finished, token
-from tests.models.agent.families import FAMILIES
-from tests.models.agent.wires import WIRES
+from tests.models.agent.families import FAMILIES, Family
+from tests.models.agent.wires import WIRES, Reply
 from tests.models.chat.rendered import rendered_call
 from tests.unit.web.apps import make
-
-if TYPE_CHECKING:
-    from tests.models.agent.families import Family
-    from tests.models.agent.wires import Reply
 
 PROPERTIES: dict[str, Any] = {"a": {"type": "string"}, "b": {"type": "integer"}, "list": {"type": "array"}}
 TOOL = {"name": "f", "description": "Does f.", "parameters": {"type": "object", "properties": PROPERTIES}}

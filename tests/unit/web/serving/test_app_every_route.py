@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.fakes.engine import FakeEngine, as_engine, posting
 from tests.fakes.operations import OPERATIONS
 from tests.rows import every_row
+from web.http.asgi import ScopedApp
 from web.http.browser_policy import BrowserPolicy
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from web.http.asgi import ScopedApp
 
 LONG = "x" * 60_000
 SHORT = 5000

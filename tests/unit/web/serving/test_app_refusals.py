@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from quart.testing import WebsocketResponseError
+from trio.testing import MockClock
 
 from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
@@ -22,10 +23,6 @@ from runtime.errors import (
 )
 from tests.fakes.engine import FakeEngine, FakeRequest, finished, posting, token
 from tests.unit.web.apps import CHAT, HI, TEXT, error_in, make
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
 
 ERRORS: list[tuple[CedeError, int, str, str | None]] = [
     (RequestError("no", param="prompt", code="odd"), 400, "invalid_request_error", "odd"),

@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 import trio
 
 from tests.live.server import PATIENCE, wait_for
 from web.serving import ranks as processes
 from web.serving.ranks import open_ranks
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 TALKS = """#!/bin/sh
 echo first >&2

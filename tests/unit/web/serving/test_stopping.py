@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import pytest
 import trio
 
+from actors.engine import Engine
 from web.process.hooks import ServerHooks
 from web.serving.stopping import LEAVE_SECONDS, stop_on_signal
-
-if TYPE_CHECKING:
-    from actors.engine import Engine
 
 GRACE = 7.0
 

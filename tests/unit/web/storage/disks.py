@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from web.storage import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 class Disk:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 from web.storage.clock import StoreClock
 from web.storage.database import ObjectDatabase
 from web.storage.objects import Bounds, Kind, Listing, StoredObject
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = 86400.0
 BOUNDS = Bounds(1_000_000, 30 * DAY)

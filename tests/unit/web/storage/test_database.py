@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +12,6 @@ from hypothesis import strategies as st
 from web.bodies.query import PageAsked
 from web.storage.database import ObjectDatabase
 from web.storage.objects import OVERHEAD, Bounds, Item, Kind, Listing, NothingAfter, ObjectTooLarge, StoredObject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KIND = Kind.CHAT_COMPLETION
 ROOMY = Bounds(size=1_000_000, age=1000.0)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.unit.web.storage.disks import disk_of
+from tests.unit.web.storage.disks import Disk, disk_of
 from web.bodies.query import PageAsked
 from web.storage import files
 from web.storage.database import ObjectDatabase
 from web.storage.files import RESERVE
 from web.storage.objects import Bounds, Item, Kind, Listing, StoredObject
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.unit.web.storage.disks import Disk
 
 KIND = Kind.RESPONSE
 

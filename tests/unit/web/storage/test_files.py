@@ -5,16 +5,13 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from web.storage.database import ObjectDatabase
 from web.storage.files import FILE, StateFolderError
 from web.storage.objects import Bounds, Kind, StoredObject
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BOUNDS = Bounds(1_000_000, 1000.0)
 

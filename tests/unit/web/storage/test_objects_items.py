@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,10 +30,6 @@ from web.storage.objects import (
     encoded,
     page_json,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 KIND = Kind.RESPONSE
 LONG = 400_000

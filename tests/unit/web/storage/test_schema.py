@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ from web.bodies.query import PageAsked
 from web.storage.database import ObjectDatabase
 from web.storage.files import FILE, StateFolderError
 from web.storage.objects import Bounds, Kind, StoredObject
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST = """
 CREATE TABLE objects (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -18,10 +20,6 @@ from web.storage import store as store_module
 from web.storage.files import FILE
 from web.storage.objects import Bounds, Item, ItemPage, Kind, Listing, ObjectNotFound, StoredObject
 from web.storage.store import ObjectStore, StoreFailed, open_store
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 BOUNDS = Bounds(1_000_000, 1000.0)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
@@ -17,10 +18,6 @@ from runtime.testing.faults import (
 )
 from web.commands.main import main
 from web.testing.chaos import ChaosError, load_plan
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 WHOLE = """
 [[fault]]

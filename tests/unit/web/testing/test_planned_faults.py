@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.live.fork_server import ForkedServer
 from tests.live.http_client import Http1, completion
 from tests.live.http_client import prompt as live_prompt
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_running_server_fails_as_planned(tmp_path: Path) -> None:

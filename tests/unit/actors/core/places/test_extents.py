@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from actors.core.slot_views import SlotView
 from actors.core.slots import SlotInFlight, SlotTable
 from runtime.kv.arena import Extent, Relocation
 from runtime.kv.token_chain import TokenChain
 from runtime.step.transfer import Relocate
 from tests.fakes.kv_simulation import ROOT, text
-
-if TYPE_CHECKING:
-    from actors.core.slot_views import SlotView
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from actors.core.slot_views import Provenance
+from actors.core.slot_views import Provenance, SlotView
 from actors.core.slots import SlotTable
 from runtime.kv.token_chain import TokenChain
 from runtime.step.step import Segment
-
-if TYPE_CHECKING:
-    from actors.core.slot_views import SlotView
 
 TOKENS = list(range(100))
 

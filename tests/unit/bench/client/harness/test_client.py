@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import httpx
 import pytest
 import trio
+from trio.testing import MockClock
 
 from bench.client.harness.client import Client, hang_up
 from bench.client.harness.dialect import Dialect, RequestSpec
 from bench.client.harness.trace import RequestFailed, Trace
 from tests.fakes.bench import Behaviour, client_of, open_server
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
 
 ASK = RequestSpec((1, 2, 3), max_tokens=4)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from bench.client.harness.figures import (
     percentile,
 )
 from tests.unit.bench.client.records import RATE, record, rounds
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_percentiles_are_interpolated() -> None:

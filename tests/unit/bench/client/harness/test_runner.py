@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import random
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from bench.client.harness import runner
 from bench.client.harness.dialect import Dialect
 from bench.client.harness.runner import Plan, begin_record, calibrate, prepare_turn, rotated, run
-from bench.client.harness.targets import Target
+from bench.client.harness.targets import Running, Target
 from bench.client.reports.report import markdown
 from bench.client.scenarios.throughput import Throughput
-from tests.fakes.bench import Behaviour, Silence, client_of, open_server, running
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
-
-    from trio.testing import MockClock
-
-    from bench.client.harness.targets import Running
-    from tests.fakes.bench import FakeServer
-
+from tests.fakes.bench import Behaviour, FakeServer, Silence, client_of, open_server, running
 
 TINY = Throughput(streams=(1, 2), prompt=4, tokens=8)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,6 @@ from bench.client.harness.dialect import Dialect
 from bench.client.harness.targets import Target, TargetError, check_loopback, open_target, parse_target, read_targets
 from tests.live.server import ROOT
 from tests.unit.bench.client.harness.open_servers import free_port
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 def test_a_target_from_the_command_line() -> None:

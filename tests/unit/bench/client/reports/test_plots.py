@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from bench.client.harness.figures import (
     summarise,
 )
 from bench.client.reports.plots import draw, draw_plots
 from tests.unit.bench.client.records import RATE, WAIT, record, rounds
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_cases_on_an_axis_are_lines_and_others_bars() -> None:

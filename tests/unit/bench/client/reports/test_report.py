@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,9 +18,6 @@ from bench.client.harness.figures import (
 )
 from bench.client.reports.report import format_number, make_table, markdown, write_report
 from tests.unit.bench.client.records import RATE, WAIT, record, rounds
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_row_has_medians_ranges_and_ratios_of_each_round() -> None:

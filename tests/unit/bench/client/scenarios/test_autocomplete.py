@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from trio.testing import MockClock
 
 from bench.client.scenarios.autocomplete import Autocomplete
 from tests.unit.bench.client.scenarios.turns import PLAIN, RUDE, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 SERIES = Autocomplete(prompt=50, rate=20, seconds=1, tokens=30)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from trio.testing import MockClock
 
 from bench.client.scenarios.cache import Cache
 from tests.unit.bench.client.scenarios.turns import values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_a_cache_shows_in_the_time_and_in_the_count(autojump_clock: MockClock) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import MockClock
 
 from bench.client.scenarios.cascade import Cascade, Neighbours
 from tests.unit.bench.client.scenarios.turns import PLAIN, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_a_cascade_leaves_the_active_alone(autojump_clock: MockClock) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import MockClock
 
 from bench.client.harness.trace import RequestFailed
 from bench.client.scenarios.goodput import Goodput
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import PLAIN, RUDE, turn_on, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 def test_a_day_is_the_same_for_everyone() -> None:

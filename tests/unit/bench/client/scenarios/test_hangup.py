@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from bench.client.harness.dialect import RequestSpec
 from bench.client.harness.turn import measure_freed, measure_unloaded
 from bench.client.scenarios.hangup import Hangup, Retry
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import PLAIN, RUDE, failures_of, turn_on, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_a_server_that_heeds_is_free_within_a_chunk(autojump_clock: MockClock) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import MockClock
 
 from bench.client.scenarios.hostile import Hostile
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import PLAIN, failures_of, turn_on, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
 
 HOSTILE = Hostile(attacks="biases, another site", scale=0.02, tokens=300, seconds=1, most=10)
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import MockClock
 
 from bench.client.scenarios.impatience import Impatience
 from tests.unit.bench.client.scenarios.turns import PLAIN, RUDE, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_each_attempt_has_less_to_read(autojump_clock: MockClock) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import MockClock
 
 from bench.client.harness.dialect import Dialect
 from bench.client.harness.prompts import PromptMaker
 from bench.client.scenarios.nudge import Kind, Nudge
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import PLAIN, RUDE, turn_on, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 NUDGE = Nudge(turns=11, begin=200, message=40, answer=20, pasted=400)
 SHARE = "used again of what was known"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from trio.testing import MockClock
 
 from bench.client.scenarios.prefill import Depth, Prefill
 from tests.unit.bench.client.scenarios.turns import values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_prefill_and_depth_are_told_apart(autojump_clock: MockClock) -> None:

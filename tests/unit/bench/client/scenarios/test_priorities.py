@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import MockClock
 
 from bench.client.scenarios.priorities import Priorities
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import PLAIN, failures_of, figures_of, turn_on, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 # A prompt of 100 takes 0.1 s and 16 tokens 0.16 s; each of the others' prompts 0.2 s, a token of theirs 0.01 s.
 SIZES = Priorities(streams=1, depth=200, background=400, prompt=100, tokens=16, every=5.0, requests=4)

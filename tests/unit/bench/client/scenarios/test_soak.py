@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+from trio.testing import MockClock
 
 from bench.client.scenarios.soak import Soak
 from tests.unit.bench.client.scenarios.turns import PLAIN, values_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_a_soak_counts_what_goes_wrong(autojump_clock: MockClock) -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from trio.testing import MockClock
 
 from bench.client.harness.dialect import Dialect
 from bench.client.scenarios.speculate import Speculate
 from tests.fakes.bench import open_server
 from tests.unit.bench.client.scenarios.turns import turn_on
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_speculation_is_switched_off_by_the_target_s_own_fields(autojump_clock: MockClock) -> None:

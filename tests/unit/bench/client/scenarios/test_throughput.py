@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
+from trio.testing import MockClock
 
 from bench.client.harness.figures import Record
 from bench.client.harness.runner import Plan, take_turn
@@ -13,9 +13,6 @@ from bench.client.scenarios.prefill import Depth
 from bench.client.scenarios.throughput import Throughput
 from tests.fakes.bench import Silence, open_server, running
 from tests.unit.bench.client.scenarios.turns import PLAIN, figures_of
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_throughput_is_that_of_the_device(autojump_clock: MockClock) -> None:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from bench.client.harness.figures import Record
+from bench.client.harness.dialect import Dialect
+from bench.client.harness.figures import Figure, Record
 from bench.client.harness.prompts import PromptMaker
 from bench.client.harness.runner import Plan, take_turn
-from bench.client.harness.turn import Measurement
-from tests.fakes.bench import Behaviour, Silence, client_of, open_server, running
-
-if TYPE_CHECKING:
-    from bench.client.harness.dialect import Dialect
-    from bench.client.harness.figures import Figure
-    from bench.client.harness.turn import Scenario
-    from tests.fakes.bench import FakeServer
-
+from bench.client.harness.turn import Measurement, Scenario
+from tests.fakes.bench import Behaviour, FakeServer, Silence, client_of, open_server, running
 
 PLAIN = Behaviour()  # 1000 prompt tokens a second, 100 response tokens, in chunks of 64
 RUDE = replace(PLAIN, heeds=False, caches=False, receipts=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +12,6 @@ from bench.engine.models.random_gguf import TYPES, Hybrid, write_random
 from runtime.checkpoint.gguf.checkpoint import GgufCheckpoint
 from runtime.nn.weights import load_weights
 from tests.models.gguf.files import GGUF_FAMILIES, write_gguf
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = Hybrid(
     layers=8, hidden=64, intermediate=96, heads=2, kv_heads=1, head_dim=32, rotated=32, linear_heads=2, linear_dim=32

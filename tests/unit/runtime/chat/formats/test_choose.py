@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -14,9 +14,6 @@ from runtime.chat.template import ChatTemplate
 from runtime.checkpoint.open import open_checkpoint
 from runtime.errors import CheckpointError
 from tests.models.chat.templates import CHATML, HERMES, LLAMA, MISTRAL
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

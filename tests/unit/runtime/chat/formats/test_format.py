@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -18,9 +18,6 @@ from tests.models.chat.answers import assert_read, read
 from tests.models.chat.grammars import accepts, added_tokens
 from tests.models.chat.scripts import SCRIPTS, TOOLS, TRICKY, Script
 from tests.models.chat.templates import MISTRAL
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 NAMES = [f"{number}-{script.format}" for number, script in enumerate(SCRIPTS)]
 each = pytest.mark.parametrize("script", SCRIPTS, ids=NAMES)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -14,16 +15,10 @@ from hypothesis import strategies as st
 from runtime.chat.chat import Chat
 from runtime.chat.conversation import Conversation, Tool, Turn
 from runtime.chat.template import ChatTemplate
-from tests.models.agent.families import FAMILIES
-from tests.models.chat.answers import read
+from tests.models.agent.families import FAMILIES, Family
+from tests.models.chat.answers import Answer, read
 from tests.models.chat.markers import MARKERS
 from tests.models.chat.rendered import rendered_call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.models.agent.families import Family
-    from tests.models.chat.answers import Answer
 
 TOOL = Tool(
     "write",

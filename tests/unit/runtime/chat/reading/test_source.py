@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runtime.chat.parts import TextPart
-from runtime.chat.reading.source import ReadingParser
+from runtime.chat.reading.source import Reading, ReadingParser, Source
 from runtime.chat.reading.text import Markers, text_until
-
-if TYPE_CHECKING:
-    from runtime.chat.reading.source import Reading, Source
 
 
 def shouting(source: Source) -> Reading[None]:

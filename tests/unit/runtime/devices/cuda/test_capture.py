@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
+import pytest
 import torch
 
 from runtime.devices.cuda import capture
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_nothing_is_recorded_for_a_cpu() -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from runtime.checkpoint.config import ModelConfig
 from runtime.checkpoint.families.norms import COHERE
 from runtime.checkpoint.open import open_checkpoint
 from runtime.devices.parallel.share import Share, check_shares, share_config
 from runtime.errors import CheckpointError
 from tests.models.checkpoints import FAMILIES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.checkpoint.config import ModelConfig
 
 
 def config_of(folder: Path, family: str) -> ModelConfig:

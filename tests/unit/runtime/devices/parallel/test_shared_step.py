@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import outcome
 import pytest
@@ -13,9 +13,6 @@ from runtime.devices.parallel.marks import with_agreed_marks
 from runtime.devices.parallel.shared_step import SharedStep, StepAborted, Sum
 from runtime.step.step import CancelMark, Segment
 from tests.live.server import PATIENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 LAYERS = 4
 SUMS = (Sum(2, torch.float32), Sum(3, torch.float32))

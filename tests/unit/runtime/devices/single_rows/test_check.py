@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
+from torch import Tensor
 
 from runtime.devices.mps.rows import MetalRows
 from runtime.devices.single_rows.check import WrongRows, check_rows
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from runtime.devices.single_rows.rows import RowTable, Scoring
-    from tests.fakes.devices.metal.compiled import Library, Shim
+from runtime.devices.single_rows.rows import RowTable, Scoring
+from tests.fakes.devices.metal.compiled import Library, Shim
 
 CPU, DIM = torch.device("cpu"), 40
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
+from torch import Tensor
 
 from runtime.devices.mps.rows import MetalRows
 from runtime.devices.single_rows import rows
-from runtime.devices.single_rows.rows import NO_PLACE, RowTable, Scoring, splits_for, table_numbers
+from runtime.devices.single_rows.rows import NO_PLACE, RowKernels, RowTable, Scoring, splits_for, table_numbers
 from runtime.nn.layers.tiles import sink_tile
 from runtime.step.step import Segment
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from runtime.devices.single_rows.rows import RowKernels
-    from tests.fakes.devices.metal.compiled import Shim
+from tests.fakes.devices.metal.compiled import Shim
 
 HEADS, KV_HEADS, DIM, PLACES = 6, 2, 24, 300
 

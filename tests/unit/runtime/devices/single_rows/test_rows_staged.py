@@ -5,25 +5,21 @@ There is no Mac here: the kernels are compiled as C++.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 
 from runtime.devices.mps.rows import MetalRows
 from runtime.devices.single_rows import rows
 from runtime.devices.single_rows.rows import MOST_ROWS, MOST_ROWS_OF_ONE, stage_single_rows
+from runtime.nn.model import Transformer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.staging import StagingBuffer
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment
+from tests.fakes.devices.metal.compiled import Shim
 from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
 from tests.models.layers.native_models import CONTEXT, CPU, difference, run, segments_of
 from tests.models.step_driver import run as run_step
-
-if TYPE_CHECKING:
-    from runtime.nn.model import Transformer
-    from tests.fakes.devices.metal.compiled import Shim
 
 
 def models(name: str, shim: Shim, monkeypatch: pytest.MonkeyPatch) -> tuple[Transformer, Transformer]:

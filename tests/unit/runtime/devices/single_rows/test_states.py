@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 
@@ -12,9 +10,11 @@ from runtime.devices.mps.states import compile_states
 from runtime.devices.single_rows.rows import MOST_ROWS_OF_ONE
 from runtime.devices.single_rows.states import state_numbers
 from runtime.kv.states import StateBuffers
+from runtime.nn.model import Transformer
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.step.step import Segment
+from tests.fakes.devices.metal.compiled import Shim
 from tests.models.layers.few_rows import drop_between_layers, pair, read_prompts
 from tests.models.layers.native_models import (
     CONTEXT,
@@ -27,10 +27,6 @@ from tests.models.layers.native_models import (
     segments_of,
     states_left,
 )
-
-if TYPE_CHECKING:
-    from runtime.nn.model import Transformer
-    from tests.fakes.devices.metal.compiled import Shim
 
 SMALL = {"linear_key_head_dim": 36, "mamba_n_heads": 4, "mamba_expand": 1, "hidden_size": 64}
 MODELS = {"lfm2": LFM2, "qwen3.5": QWEN3_5 | SMALL, "granite hybrid": GRANITE_HYBRID | SMALL}

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from tests.fakes.kv_blocks import (
     LONG,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Gate:

@@ -8,8 +8,9 @@ import json
 import os
 import random
 import stat
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,10 +34,6 @@ from runtime.kv.disk.files import (
 )
 from tests.fakes.kv_blocks import OTHER_ROOT, ROOT, make_block
 from tests.unit.runtime.kv.disk.one_block import BLOCK, DATA, HEADER, LAYOUT, NAME
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from runtime.kv.disk.files import encode_header, write_temporary
 from tests.unit.runtime.kv.disk.one_block import DATA, HEADER
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "utime"])

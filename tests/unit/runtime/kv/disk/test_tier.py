@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,11 +26,7 @@ from tests.fakes.kv_blocks import (
     open_tier,
     put_all,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.unit.runtime.kv.disk.gates import Gate
+from tests.unit.runtime.kv.disk.gates import Gate
 
 
 def test_blocks_come_back_in_this_run_and_the_next(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -27,10 +28,6 @@ from tests.fakes.kv_blocks import (
     open_tier,
     put_all,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def _truncate(path: Path) -> None:

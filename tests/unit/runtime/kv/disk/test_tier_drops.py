@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -23,9 +23,6 @@ from tests.fakes.kv_blocks import (
     put_all,
 )
 from tests.unit.runtime.kv.disk.gates import Gate
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from runtime.kv.disk.files import block_name
 from runtime.kv.index import BlockIndex, IndexEntry
@@ -20,13 +22,7 @@ from tests.fakes.kv_blocks import (
     open_tier,
     put_all,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tests.unit.runtime.kv.disk.gates import Gate
+from tests.unit.runtime.kv.disk.gates import Gate
 
 
 def test_the_least_recently_used_chain_goes_first_and_its_end_before_its_start(tmp_path: Path) -> None:

@@ -7,13 +7,15 @@ import logging
 import multiprocessing
 import os
 import random
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 
+from runtime.kv.blocks import BlockKey
 from runtime.kv.disk.files import TEMPORARY
 from runtime.kv.disk.tier import open_disk_tier
 from runtime.kv.disk.write_queue import MAX_RETRY_SECONDS, RETRY_SECONDS
@@ -35,13 +37,6 @@ from tests.fakes.kv_blocks import (
     put_all,
     small_file_system,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from runtime.kv.blocks import BlockKey
-
 
 # --- a disk that refuses ------------------------------------------------------------------------------------------
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from runtime.kv.blocks import Block, root_key
 from runtime.kv.disk.tier import DiskTier, open_disk_tier
 from tests.fakes.kv_blocks import DTYPE, FILE_BYTES, LONG, PLENTY, ROOT, SHAPE, assert_same, chain, names, put_all
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 PART = (1, *SHAPE[1:])
 PART_BYTES = FILE_BYTES - (FILE_BYTES - 4096) // 2

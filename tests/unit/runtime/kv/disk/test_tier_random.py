@@ -9,7 +9,6 @@ import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -17,11 +16,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from runtime.kv.blocks import Block, BlockKey
 from runtime.kv.disk.files import block_name
 from tests.fakes.kv_blocks import FILE_BYTES, LONG, ROOT, assert_same, chain, flip, make_block, open_tier
-
-if TYPE_CHECKING:
-    from runtime.kv.blocks import Block, BlockKey
 
 
 def test_many_threads_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

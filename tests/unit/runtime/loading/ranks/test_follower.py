@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiprocessing import Pipe
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 
@@ -13,9 +13,6 @@ from runtime.loading.options import LoadOptions
 from runtime.loading.others import NotLoaded, Start
 from runtime.loading.ranks.follower import follow
 from tests.models.checkpoints import FAMILIES
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_share_that_cannot_be_loaded_is_told(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -12,9 +12,6 @@ from runtime.nn.layers.experts import MixtureOfExperts, clamped_swiglu
 from runtime.nn.source import RandomSource
 from tests.models.counting import count_experts
 from tests.models.step_driver import CPU
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HIDDEN, COUNT, PER_ROW, INNER = 16, 6, 2, 12
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,9 +18,6 @@ from runtime.nn.layers.tiles import matmul_tile
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import open_transformer, random_tokens, run
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TEXTS = [random_tokens(length, below=256, seed=length) for length in (55, 6, 9)]  # by slot
 RANK = 48

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -10,11 +10,8 @@ from transformers.models.cohere.modeling_cohere import CohereLayerNorm
 from transformers.models.gemma3.modeling_gemma3 import Gemma3RMSNorm
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from runtime.nn.layers.norm import LayerNorm, NoNorm, RMSNorm
+from runtime.nn.layers.norm import LayerNorm, NoNorm, Norm, RMSNorm
 from tests.fakes.devices.mps import MPS, fake_mps
-
-if TYPE_CHECKING:
-    from runtime.nn.layers.norm import Norm
 
 SIZE, EPS = 48, 1e-3
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.nn.layers.query_key_norm import read_query_key_norm
 from runtime.nn.source import ShapeSource
 from runtime.nn.stored_source import StoredSource
 from tests.models.checkpoints import FAMILIES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
 
 HEADS, KV_HEADS, DIM = 4, 2, 16
 PREFIX = "model.layers.1.self_attn"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.states import StateBuffers
@@ -14,12 +16,6 @@ from runtime.nn.recurrent.ssm import ssm_scan, ssm_step
 from runtime.sampling.staging import StagingBuffer
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from torch import Tensor
 
 CPU = torch.device("cpu")
 SEGMENTS = (

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Any, get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import torch
+from torch import Tensor
 from transformers import AutoConfig, LlamaConfig, Phi3Config
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
@@ -19,11 +21,6 @@ from runtime.checkpoint.layer_config import RopeConfig, RopeKind
 from runtime.checkpoint.open import open_checkpoint
 from runtime.nn.layers.rope import apply_rope, frequencies, rope_tables
 from tests.models.checkpoints import FAMILIES
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from torch import Tensor
 
 _LENGTH = 600  # positions, so twice and more the families' context
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
-from runtime.checkpoint.layer_config import ExpertsConfig
+from runtime.checkpoint.layer_config import ExpertsConfig, Gating
 from runtime.nn.layers.router import Router
 from runtime.nn.source import RandomSource
 from tests.models.step_driver import CPU
-
-if TYPE_CHECKING:
-    from runtime.checkpoint.layer_config import Gating
 
 HIDDEN, COUNT, PER_ROW = 16, 6, 2
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
@@ -15,9 +16,6 @@ from runtime.nn.layers.tiles import choose_tile_kernel, matmul_tile, sdpa_tile, 
 from tests.models.layers.textbook import DIM, PAST, chunk_of, textbook
 from tests.models.step_driver import CPU
 from tests.rows import every_row
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @every_row("window", [None, 1, 4, 100])

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 import torch
 
-from runtime.checkpoint.stored import CodeFormat
+from runtime.checkpoint.stored import CodeFormat, GroupCodes
+from runtime.devices.native.kernels import Kernels
 from runtime.devices.native.structures import LANES
 from runtime.nn.matrices import byte_products
 from runtime.nn.matrices.arithmetic import TINY, hadamard_matrix, hadamard_rotate, quantize_int4, quantize_int8
-from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
+from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8, ByteMatrix
 from runtime.nn.matrices.int4 import CpuInt4
 from runtime.nn.matrices.int8 import DynamicInt8, has_integer_products
 from runtime.nn.matrices.linear import Linear, WeightFormats
@@ -20,11 +20,6 @@ from runtime.nn.matrices.native import NativeLinear
 from tests.models.layers.native_models import QWEN2, QWEN3, both, difference, run, segments_of
 from tests.rows import every_row
 from tests.unit.runtime.nn.matrices.products import draw, draw_codes, error
-
-if TYPE_CHECKING:
-    from runtime.checkpoint.stored import GroupCodes
-    from runtime.devices.native.kernels import Kernels
-    from runtime.nn.matrices.byte_products import ByteMatrix
 
 CPU = torch.device("cpu")
 OUTPUTS, INPUTS = 208, 512  # whole pieces of outputs, and no larger ones

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 import torch
@@ -11,13 +9,10 @@ from gguf import GGMLQuantizationType
 from gguf.quants import dequantize, quantize
 
 from runtime.checkpoint.stored import CODE_GROUPS
-from runtime.nn.matrices.embedding import Int4Embedding, Int8Embedding, PlainEmbedding, embedding_bytes
+from runtime.nn.matrices.embedding import Embedding, Int4Embedding, Int8Embedding, PlainEmbedding, embedding_bytes
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 from tests.unit.runtime.nn.matrices.products import draw, draw_codes, error
-
-if TYPE_CHECKING:
-    from runtime.nn.matrices.embedding import Embedding
 
 VOCAB, HIDDEN = 96, 256
 TOKENS = torch.tensor([5, 0, 95, 5, 17])

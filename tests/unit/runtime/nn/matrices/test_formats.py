@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
 
+from runtime.devices.native.kernels import Kernels
 from runtime.kv.blocks import root_key
 from runtime.nn.matrices.arithmetic import GROUP
 from runtime.nn.matrices.byte_products import ByteCodes, ByteInt8
 from runtime.nn.matrices.formats import choose_formats
 from runtime.nn.matrices.int4 import EXPAND_ROWS, CpuInt4, WeightInt4
 from runtime.nn.matrices.int8 import DynamicInt8, WeightInt8, has_integer_products
-from runtime.nn.matrices.linear import PlainMatrix
+from runtime.nn.matrices.linear import MatrixFormat, PlainMatrix
 from runtime.nn.matrices.quantization import Quantization
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU, Running, generate, open_transformer, random_tokens
 from tests.rows import every_row
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from runtime.devices.native.kernels import Kernels
-    from runtime.nn.matrices.linear import MatrixFormat
 
 needs_vnni = pytest.mark.skipif(not has_integer_products(CPU), reason="no FBGEMM, or a processor without VNNI")
 FORMS = [pytest.param(DynamicInt8, marks=needs_vnni), WeightInt8, CpuInt4.quantised]

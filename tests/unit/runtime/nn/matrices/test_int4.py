@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 
 from runtime.checkpoint.stored import CODE_GROUPS, CodeFormat
+from runtime.devices.native.kernels import Kernels
+from runtime.devices.native.structures import Matrix
 from runtime.nn.matrices.arithmetic import quantize_int4
 from runtime.nn.matrices.formats import KeptCodes
 from runtime.nn.matrices.int4 import (
@@ -21,10 +21,6 @@ from tests.fakes.devices.mps import MPS, fake_mps
 from tests.models.step_driver import CPU
 from tests.rows import every_row
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, draw_codes, error
-
-if TYPE_CHECKING:
-    from runtime.devices.native.kernels import Kernels
-    from runtime.devices.native.structures import Matrix
 
 # Rows, results, scales and zeros are rounded to bfloat16, each by a share of at most 2 ** -9; sums are not.
 ROUNDING = 0.004

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,9 +23,6 @@ from runtime.nn.matrices.linear import (
 from runtime.nn.weights import random_weights
 from tests.models.checkpoints import FAMILIES
 from tests.models.step_driver import CPU
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 needs_onednn = pytest.mark.skipif(not has_onednn(CPU), reason="this PyTorch has no oneDNN for x86")
 needs_bfloat16 = pytest.mark.skipif(not has_bfloat16_products(CPU), reason="oneDNN has no bfloat16 on this processor")

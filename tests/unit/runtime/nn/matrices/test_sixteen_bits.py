@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import torch
 
+from runtime.devices.native.kernels import Kernels
 from runtime.devices.native.structures import MOST_ROWS
 from runtime.nn.matrices import sixteen_bits
 from runtime.nn.matrices.sixteen_bits import SixteenBits
 from tests.unit.runtime.nn.matrices.products import INPUTS, OUTPUTS, draw, error
-
-if TYPE_CHECKING:
-    from runtime.devices.native.kernels import Kernels
 
 ROWS = (1, 2, 5, MOST_ROWS, MOST_ROWS + 1, 100)
 dtypes = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

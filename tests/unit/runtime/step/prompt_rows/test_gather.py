@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 
+from runtime.nn.model import Transformer
 from runtime.step.prompt_rows import gather
 from runtime.step.prompt_rows.pooled import PooledState
-from runtime.step.prompt_rows.wanted import NOTHING, Pooling, PromptOutputs
+from runtime.step.prompt_rows.wanted import NOTHING, Pooling, PromptOutputs, RowsGiven, TokenScore
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
 from tests.models.families.writing import reference_model
 from tests.models.step_driver import greedy, open_transformer, random_tokens, run
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from runtime.nn.model import Transformer
-    from runtime.step.prompt_rows.wanted import RowsGiven, TokenScore
 
 CUTS = ([61], [1, 60], [20, 20, 21])  # the rows of each chunk: the whole, a first row alone, pieces
 CLOSE = 1e-4  # float32, with sums in another order

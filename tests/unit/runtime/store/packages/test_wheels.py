@@ -7,7 +7,7 @@ import stat
 import struct
 import zipfile
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ from runtime.errors import CheckpointError
 from runtime.store.packages.wheels import MAX_TEXT, Wheel
 from tests.models.wheels import make_wheel
 from tests.rows import every_row
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 METADATA = "Metadata-Version: 2.1\nName: a\nVersion: 1\n"
 

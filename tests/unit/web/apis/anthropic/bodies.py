@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from runtime.chat.conversation import Conversation, Turn
 from tests.fakes.engine import model
+from web.apis.anthropic.answers import MessageOptions
 from web.apis.anthropic.parse import parse_messages
 from web.apis.anthropic.prompts.conversation import conversation_of
 from web.apis.anthropic.prompts.schemas import CountBody
 from web.bodies.strict_model import parse_model
-
-if TYPE_CHECKING:
-    from runtime.chat.conversation import Conversation, Turn
-    from web.apis.anthropic.answers import MessageOptions
-    from web.generation.asked import Asked
+from web.generation.asked import Asked
 
 Json = dict[str, Any]
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import BaseModel, TypeAdapter
 
-from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
+from actors.core.generation import Event, Finished
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, ReasoningPart, TextPart
 from tests.fakes.engine import fill, finished, token
 from web.apis.anthropic.answers import MessageFormatter, MessageOptions
 from web.bodies.json_encoding import iter_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actors.core.generation import Event, Finished
-    from runtime.chat.parts import Part
 
 Json = dict[str, Any]
 Parts = list[list["Part"]]

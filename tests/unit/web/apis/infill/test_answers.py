@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from actors.core.generation import Failed, FinishReason
+from actors.core.generation import Event, Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import TokenLogprobs
@@ -14,11 +15,6 @@ from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import fill, finished, say, token
 from web.apis.infill.answers import InfillFormatter, InfillOptions
 from web.bodies.json_encoding import iter_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actors.core.generation import Event
 
 TOKENIZER: Any = InfillTokenizer()
 OPTIONS = InfillOptions(model="m", tokenizer=TOKENIZER, prompt_tokens=3)

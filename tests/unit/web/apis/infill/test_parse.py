@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,10 @@ from runtime.errors import RequestError
 from tests.fakes.byte_tokenizer import BOS, InfillTokenizer
 from tests.fakes.engine import CONTEXT, model
 from tests.unit.web.bounds import unbounded
+from web.apis.infill.answers import InfillOptions
 from web.apis.infill.parse import parse_infill
 from web.apis.infill.schemas import InfillBody
-
-if TYPE_CHECKING:
-    from web.apis.infill.answers import InfillOptions
-    from web.generation.asked import Asked
+from web.generation.asked import Asked
 
 SERVED = model(tokenizer=InfillTokenizer(), eos_token_ids=(9,))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,10 +13,8 @@ from tests.fakes.engine import model
 from tests.unit.web.bounds import unbounded
 from web.apis.infill.parse import parse_fim
 from web.apis.infill.schemas import FimBody
-
-if TYPE_CHECKING:
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 
 
 def asked(tokenizer: InfillTokenizer | None = None, **fields: Any) -> Asked[ResponseOptions]:  # noqa: ANN401

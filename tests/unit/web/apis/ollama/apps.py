@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from runtime.loading.served import ServedModel
 from tests.fakes.engine import model as fake_model
+from web.apis.ollama.answers import AnswerOptions
 from web.apis.ollama.parse import parse_chat, parse_generate
 from web.generation.asked import Asked
-
-if TYPE_CHECKING:
-    from runtime.loading.served import ServedModel
-    from web.apis.ollama.answers import AnswerOptions
 
 HELLO: dict[str, Any] = {"model": "bytes", "messages": [{"role": "user", "content": "hi"}]}
 

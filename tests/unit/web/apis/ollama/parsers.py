@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, ReasoningPart, TextPart
+from runtime.text.tokenizer import Tokenizer
 from tests.fakes.byte_tokenizer import ByteTokenizer
 from web.apis.ollama.answers import AnswerOptions, message_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.text.tokenizer import Tokenizer
 
 NOON = 43_200.0  # of the first day of the epoch
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from runtime.chat.parts import CallStart
-from web.apis.ollama.answers import ContextIds, call_object, message_shape, response_shape, timestamp
+from web.apis.ollama.answers import Beginning, Beside, ContextIds, call_object, message_shape, response_shape, timestamp
 from web.bodies.json_encoding import RawJson, iter_json
-
-if TYPE_CHECKING:
-    from web.apis.ollama.answers import Beginning, Beside
 
 
 def test_the_ids_of_a_prompt_and_its_answer() -> None:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from actors.core.generation import Failed, FinishReason
+from actors.core.generation import Event, Failed, FinishReason
 from runtime.errors import StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import finished, say, token
 from tests.unit.web.apis.ollama.parsers import options
 from web.apis.ollama.answers import AnswerFormatter, response_shape
-
-if TYPE_CHECKING:
-    from actors.core.generation import Event
 
 Json = dict[str, Any]
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from actors.core.generation import Event
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import fill, finished, say, token
 from tests.unit.web.apis.ollama.parsers import options
-from web.apis.ollama.answers import AnswerFormatter, response_shape
+from web.apis.ollama.answers import AnswerFormatter, AnswerOptions, response_shape
 from web.bodies.json_encoding import iter_json
-
-if TYPE_CHECKING:
-    from actors.core.generation import Event
-    from web.apis.ollama.answers import AnswerOptions
 
 PAGE = 16
 

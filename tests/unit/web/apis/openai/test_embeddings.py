@@ -6,7 +6,7 @@ import json
 import struct
 from array import array
 from base64 import b64decode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,8 @@ from runtime.errors import RequestError
 from tests.fakes.engine import BOS, CONTEXT, VOCABULARY, model
 from web.apis.openai.embeddings import parse_embeddings
 from web.bodies.json_encoding import iter_json
+from web.generation.embeddings import EmbeddingRequest
 from web.process.limits import MAX_INPUTS
-
-if TYPE_CHECKING:
-    from web.generation.embeddings import EmbeddingRequest
 
 
 def parse(**body: Any) -> EmbeddingRequest:  # noqa: ANN401

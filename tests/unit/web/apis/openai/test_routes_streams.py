@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.core.generation import Failed
+from actors.core.generation import Event, Failed
 from actors.core.receipts import CancelReason
+from actors.request import Request
 from runtime.errors import QueueFull, StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import (
@@ -29,14 +31,6 @@ from web.bodies.event_stream import MAX_EVENTS, EventStream
 from web.generation.openai_format.answers.formatter import DONE
 from web.process.limits import Limits
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    import pytest
-    from trio.testing import MockClock
-
-    from actors.core.generation import Event
-    from actors.request import Request
-
 
 CHAT = "/v1/chat/completions"
 STREAM: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}], "stream": True}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from tests.unit.web.apis.responses.asking import PATH, serving
 from tests.unit.web.apps import error_in
 from tests.unit.web.storage.disks import disk_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 async def test_a_full_disk_is_read_and_made_room_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import trio.testing
 
 from tests.fakes.engine import FakeEngine, as_engine, say, token
 from web.apis.responses.stored.state import open_state
 from web.process.access.api_keys import ApiKey, KeyRing, digest_of
 from web.process.options import StateOptions
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    import trio.testing
 
 KEYS = KeyRing([ApiKey(digest_of(name.encode()), name, admin=name == "root") for name in ("alice", "bob", "root")])
 ALICE, BOB, ROOT = ({"x-api-key": name} for name in ("alice", "bob", "root"))

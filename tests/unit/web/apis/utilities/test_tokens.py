@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,11 +13,7 @@ from runtime.text.tokenizer import Tokenizer
 from tests.fakes.engine import BOS, CONTEXT, VOCABULARY, model
 from tests.models.small_tokenizers import byte_level
 from web.apis.utilities.tokens import LEAST_BOUND, apply_template, detokenize, tokenize
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from web.bodies.json_encoding import JsonObject
+from web.bodies.json_encoding import JsonObject
 
 MESSAGES = [{"role": "user", "content": "hi"}]
 RENDERED = b"<user>hi</user><assistant>"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from quart.testing import WebsocketResponseError
 
 from runtime.errors import QueueFull, RequestError
 from web.bodies.errors.handlers import install_error_handlers
-from web.bodies.errors.problem import ErrorRoute, ErrorShape, ErrorShapes
+from web.bodies.errors.problem import ErrorRoute, ErrorShape, ErrorShapes, Problem
 from web.http.asgi import ScopedApp, current_request
 from web.http.body_budget import BodyBudget
 from web.process.access.api_keys import KeyRefused
-
-if TYPE_CHECKING:
-    from web.bodies.errors.problem import Problem
 
 KINDS: dict[str, Exception] = {
     "bad": RequestError("no", param="top_p", code="odd"),

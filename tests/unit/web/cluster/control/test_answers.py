@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -20,12 +20,10 @@ from web.cluster.control.desk import Desk, FrontDoorSight
 from web.cluster.control.questions import Question, asked
 from web.cluster.control.routes import control_app
 from web.cluster.control.succession import Succession
+from web.http.asgi import ScopedApp
 from web.http.browser_policy import BrowserPolicy
 from web.observability.inspection.feed.feed import Feed
 from web.observability.inspection.feed.frames import Frames
-
-if TYPE_CHECKING:
-    from web.http.asgi import ScopedApp
 
 W = "000000000000000a"
 

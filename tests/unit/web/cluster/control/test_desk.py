@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -12,13 +12,10 @@ import trio
 from actors.control import Control
 from actors.core.hold import QueuePlace
 from actors.core.receipts import CancelReason
-from tests.fakes.engine import FakeEngine, as_engine, completion
+from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, completion
 from web.cluster.control.desk import Desk
 from web.cluster.control.questions import Question, asked
 from web.cluster.control.succession import Succession
-
-if TYPE_CHECKING:
-    from tests.fakes.engine import FakeRequest
 
 
 async def ask(engine: FakeEngine, question: Question, **about: Any) -> Any:  # noqa: ANN401

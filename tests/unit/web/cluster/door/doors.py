@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
 import h11
 import httpx
@@ -17,9 +17,6 @@ from web.http.browser_policy import BrowserPolicy
 from web.http.listeners import hypercorn_config
 from web.http.transport.serve import serve_connections
 from web.process.limits import Limits
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 LOOPBACK = "127.0.0.1"
 ANSWER = b"HTTP/1.1 200 OK\r\nx-of-dynamo: yes\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi"

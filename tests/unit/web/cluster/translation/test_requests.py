@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
 from actors.control import Control
 from runtime.errors import RequestError
+from runtime.loading.served import ServedModel
 from tests.fakes.served_model import FakeModel
 from web.cluster.translation.requests import Asked, completion_body, parse_asked
-
-if TYPE_CHECKING:
-    from runtime.loading.served import ServedModel
 
 MODEL = cast("ServedModel", FakeModel(vocab_size=1000))
 

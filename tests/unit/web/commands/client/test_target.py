@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 import pytest
 
 from web.commands.client.run import run
 from web.commands.client.target import Target, chosen_target, running
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_key_comes_from_the_flag_the_variable_or_the_first_line_of_a_file(

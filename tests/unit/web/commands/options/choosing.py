@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from runtime.common.options import UNBOUNDED
 from web.commands.cluster import cluster
 from web.commands.options.chosen import Chosen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from web.commands.options.definitions import Definition
+from web.commands.options.definitions import Definition
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import pytest
@@ -18,13 +18,10 @@ from tests.rows import every_row
 from tests.unit.web.commands.options.choosing import chosen, sample
 from web.commands.cluster import cluster
 from web.commands.config import config
-from web.commands.options.definitions import DEFINITIONS, SECTIONS
+from web.commands.options.definitions import DEFINITIONS, SECTIONS, Definition
 from web.commands.options.flags import OptionFlag
 from web.commands.options.reference import with_tables
 from web.commands.serve import serve
-
-if TYPE_CHECKING:
-    from web.commands.options.definitions import Definition
 
 ROOT = Path(__file__).parents[5]
 REQUIRED: dict[type, dict[str, Any]] = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,8 @@ from runtime.sampling.params import SamplingParams
 from tests.fakes.engine import BOS, CONTEXT, VOCABULARY, chat, completion, model
 from tests.unit.web.generation.openai_format.wrong_values import BOTH
 from web.apis.openai.completions import parse_completion
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 
 # --- understood -------------------------------------------------------------------------------------------
 

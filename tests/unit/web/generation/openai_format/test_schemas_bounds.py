@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -18,16 +19,12 @@ from web.apis.anthropic.prompts.schemas import CountBody, MessagesBody
 from web.apis.openai.completions import CompletionBody
 from web.bodies import fields, strict_model, validation_errors
 from web.bodies.strict_model import StrictModel
+from web.generation.asked import Asked
 from web.generation.openai_format import schemas
+from web.generation.openai_format.answers.options import ResponseOptions
 from web.generation.openai_format.chat import schema as chat_schema
 from web.generation.openai_format.chat.schema import ChatBody
 from web.process import limits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
 
 ENDPOINTS = (ChatBody, CompletionBody, MessagesBody, CountBody)
 OLLAMA = (web.apis.ollama.schemas.ChatBody, web.apis.ollama.schemas.GenerateBody)

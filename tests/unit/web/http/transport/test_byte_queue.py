@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from web.http.transport.byte_queue import ByteQueue
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_the_consumer_takes_all_bytes_at_once() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -12,13 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.hostile.frames import PREFACE, PSEUDO, frame
 from tests.live.server import trusting
-from tests.unit.web.http.transport.guarded import get_request, is_well, serving
+from tests.unit.web.http.transport.guarded import Server, get_request, is_well, serving
 from web.process.limits import Limits
-
-if TYPE_CHECKING:
-    import ssl
-
-    from tests.unit.web.http.transport.guarded import Server
 
 KEEP_ALIVE, HANDSHAKE = 5, 60  # seconds, as Hypercorn's config has them
 HEADERS, RST_STREAM, SETTINGS, PING, WINDOW_UPDATE = 1, 3, 4, 6, 8

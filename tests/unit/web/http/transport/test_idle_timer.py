@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import trio
+from trio.testing import MockClock
 
 from web.http.transport.idle_timer import IdleTimer
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 async def test_it_expires_once_it_has_been_idle_for_so_long(autojump_clock: MockClock) -> None:

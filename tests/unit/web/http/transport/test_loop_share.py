@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from web.http.transport.loop_share import CREDIT, MOST_REST, REST, YOUNG, LoopShare
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
 
 
 def beside_a_stream() -> LoopShare:

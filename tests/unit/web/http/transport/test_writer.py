@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from web.http.transport.writer import BURST, Writer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from trio.testing import MockClock
 
 SHARE = 1000
 STALL_TIMEOUT = 10.0

@@ -6,16 +6,14 @@ import io
 import json
 import logging
 import re
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from structlog.contextvars import bound_contextvars
 
 from web.observability.logs.formats import MAX_TEXT, json_formatter, text_formatter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FORGERY = (
     'x"}\r\n{"level": "error"}\n2026-01-01 00:00:00.000 ERROR   web     forged\x1b[2J\x9b31m\u2028\u202e\0\x7f\ud800'

@@ -6,17 +6,14 @@ import logging
 import os
 import select
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.live.server import PATIENCE
 from web.observability.logs import handler as module
 from web.observability.logs.handler import LineHandler
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LOST = "%d lines of the log were lost: its reader stalled"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -13,9 +13,6 @@ from tests.fakes.kv_simulation import open_kv_simulation
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated
 from tests.unit.web.apps import make
 from web.observability.metrics.metrics import Metrics
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def samples(page: bytes) -> Mapping[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import trio
@@ -12,9 +12,6 @@ from tests.live.metrics.deployed import ALERTS, DASHBOARD, NAME, dashboard, dash
 from tests.sim.detached.visits import BOUNDS
 from web.observability.metrics.metrics import Metrics
 from web.storage.detached.runs import open_runs
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize("file", [ALERTS, DASHBOARD], ids=["alerts", "dashboard"])

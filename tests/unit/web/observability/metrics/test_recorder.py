@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
 
+from actors.core.events import Emitted
 from actors.core.generation import Failed
 from actors.core.observer import Observer
 from runtime.loading.served import Proposer
@@ -13,9 +12,6 @@ from runtime.testing.faults import Chaos, DeviceError, FaultPlan
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
 from tests.sim.instruments.counters import Counted
 from tests.sim.instruments.happened import Happened
-
-if TYPE_CHECKING:
-    from actors.core.events import Emitted
 
 
 @simulated()

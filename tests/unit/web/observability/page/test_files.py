@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.rows import every_row
 from web.observability.page.files import INDEX, SiteFile, SiteFiles
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SITE = SiteFiles().by_name
 OURS = sorted(name for name in SITE if not name.startswith("vendor/"))

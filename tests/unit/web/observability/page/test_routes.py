@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.fakes.engine import FakeEngine, as_engine
 from tests.rows import every_row
 from tests.unit.web.openapi.documents import make
+from web.http.asgi import ScopedApp
 from web.observability.page.files import SiteFiles
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from web.http.asgi import ScopedApp
 
 HTML = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 SITE = SiteFiles().by_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +13,7 @@ from actors.core.events import StepBegins
 from tests.live.server import PATIENCE, wait_for
 from tests.sim.instruments.picture import read
 from web.observability.recording.file import RecordingError, RecordingFile, check_writable, open_file
-from web.observability.recording.trace_events import BegunStep, DrawnStep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from web.observability.recording.trace_events import Json
+from web.observability.recording.trace_events import BegunStep, DrawnStep, Json
 
 
 def event(number: int) -> Json:

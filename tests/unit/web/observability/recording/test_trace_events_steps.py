@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 from actors.core.events import StepBegins, StepPart
 from actors.core.life import State
-from web.observability.recording.trace_events import DRAFT_STEPS, STEPS, BegunStep, DrawnStep, span, work
-
-if TYPE_CHECKING:
-    from web.observability.recording.trace_events import Json
+from web.observability.recording.trace_events import DRAFT_STEPS, STEPS, BegunStep, DrawnStep, Json, span, work
 
 NAME = 'a "name"\n\\ ü\x00'
 PARTS = (

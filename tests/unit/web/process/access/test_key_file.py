@@ -6,16 +6,13 @@ import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from werkzeug.datastructures import Headers
 
 from web.process.access.api_keys import ApiKey, KeyLimits, KeyRing, digest_of, plain_key
 from web.process.access.key_file import ApiKeyError, KeyFile, read_keys
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NONE = KeyLimits()
 DIGEST = digest_of(b"sk-1").hex()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 import trio
@@ -14,9 +14,6 @@ from werkzeug.datastructures import Headers
 
 from web.process.access.api_keys import ApiKey, KeyRefused, KeyRing, plain_key
 from web.process.access.key_file import ApiKeyError, reload_on_hangup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OLD, NEW = Headers({"x-api-key": "old"}), Headers({"x-api-key": "new"})
 

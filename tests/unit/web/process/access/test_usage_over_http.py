@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -15,13 +15,11 @@ from tests.fakes.operations import OPERATIONS
 from tests.unit.web.apps import CHAT, HI, error_in
 from tests.unit.web.process.access.keys import Clock, key_of
 from web.apis.responses.stored.state import open_state
+from web.openapi.operations import Operation
 from web.process.access.api_keys import KeyRing
 from web.process.access.usage import KeyUsage, most_tokens
 from web.process.options import StateOptions
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from web.openapi.operations import Operation
 
 BEARER = {"authorization": "Bearer sk-1"}
 

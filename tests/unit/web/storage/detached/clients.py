@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.fakes.byte_tokenizer import InfillTokenizer
 from tests.fakes.engine import Exchange, FakeEngine, as_engine
 from web.apis.responses.stored.state import State, open_state
+from web.http.asgi import ScopedApp
+from web.process.access.api_keys import KeyRing
 from web.process.options import StateOptions
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from web.http.asgi import ScopedApp
-    from web.process.access.api_keys import KeyRing
 
 Json = dict[str, Any]
 

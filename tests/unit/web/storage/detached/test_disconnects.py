@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from actors.control import Control
 from actors.core.receipts import CancelReason
@@ -15,14 +17,8 @@ from runtime.errors import RequestError
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, completion, say, token
 from web.storage.detached.disconnects import patience_of
 from web.storage.detached.makers import StreamMaker
+from web.storage.detached.run import Run
 from web.storage.detached.runs import RunBounds, Runs, open_runs
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from trio.testing import MockClock
-
-    from web.storage.detached.run import Run
 
 BOUNDS = RunBounds(running=4, timeout=100.0, kept_bytes=10**6, tokens=10**6)
 

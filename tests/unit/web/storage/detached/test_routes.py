@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from actors.core.generation import Failed
 from actors.core.receipts import CancelReason
@@ -14,13 +15,9 @@ from runtime.errors import StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, finished, posting, say, token
 from tests.unit.web.apps import error_in
 from tests.unit.web.storage.detached.clients import FORMATS, GetExchange, detaching, events_in
+from web.http.asgi import ScopedApp
 from web.process.access.api_keys import KeyRing
 from web.process.access.key_file import read_keys
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
-    from web.http.asgi import ScopedApp
 
 DETACH = {"cede": {"on_disconnect": "detach"}}
 WORDS = [f"word{number} " for number in range(40)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import trio
@@ -12,9 +12,6 @@ import trio.testing
 
 from tests.fakes.engine import FakeEngine, posting, say
 from tests.unit.web.storage.detached.clients import FORMATS, detaching
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ANSWERS = 60
 STREAM = {"stream": True}

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
 import trio.testing
+from trio.testing import MockClock
 
 from actors.core.receipts import CancelReason
 from runtime.errors import QueueFull
 from tests.fakes.engine import FakeEngine, as_engine, completion, say, token
 from web.storage.detached.makers import StreamMaker, WholeMaker
+from web.storage.detached.run import Run
 from web.storage.detached.runs import Maker, RunBounds, Runs, RunsFull, open_runs
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
-    from web.storage.detached.run import Run
 
 
 async def begin(runs: Runs, keep: float | None = None, place: ExitStack | None = None) -> Run:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from runtime.checkpoint.families.norms import LLAMA
 from runtime.nn.layers.gemma.altup import AltUp, JoinedStreams, Laurel, SplitStreams
 from runtime.nn.layers.norm import NoNorm
 from runtime.nn.source import RandomSource
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 CONFIG: Any = SimpleNamespace(streams=3, hidden_size=8, laurel_rank=2, norms=LLAMA, norm_eps=1e-6)
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.generation import Failed, FinishReason
-from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
+from actors.core.generation import Event, Failed, FinishReason
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, ReasoningPart, TextPart
 from runtime.errors import QueueFull, StepFailed
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import fill, finished, say, token
 from tests.unit.web.apis.responses.asking import Json, as_json, ask, check_stream, read_events, rebuilt
+from web.apis.responses.output.envelope import ResponseOptions
 from web.apis.responses.output.events import ResponseFormatter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actors.core.generation import Event
-    from runtime.chat.parts import Part
-    from web.apis.responses.output.envelope import ResponseOptions
-    from web.generation.asked import Asked
+from web.generation.asked import Asked
 
 TOOLS = [
     {"type": "function", "name": "f", "parameters": {"type": "object"}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -10,12 +10,9 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from web.apis.responses.stored.conversations import ConversationLocked, StoredConversations
+from web.apis.responses.stored.conversations import ConversationLease, ConversationLocked, StoredConversations
 from web.storage.objects import Bounds, Item, ItemNotFound, Kind, ObjectNotFound, ObjectTooLarge
 from web.storage.store import open_store
-
-if TYPE_CHECKING:
-    from web.apis.responses.stored.conversations import ConversationLease
 
 OWNER, KIND = "alice", Kind.CONVERSATION
 BOUNDS = Bounds(10**6, 1e9)

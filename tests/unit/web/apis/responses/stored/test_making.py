@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import weakref
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
@@ -19,19 +20,15 @@ from runtime.chat.parts import PlainParser
 from runtime.errors import QueueFull, ShuttingDown, StepFailed
 from tests.fakes.engine import FakeEngine, FakeRequest, as_engine, say, token
 from tests.unit.web.apis.responses.asking import ask, check_stream, read_events
+from web.apis.responses.output.envelope import ResponseOptions
 from web.apis.responses.stored.archive import Archive
 from web.apis.responses.stored.making import BackgroundResponses
 from web.bodies.query import PageAsked
+from web.generation.asked import Asked
+from web.storage.detached.run import Run
 from web.storage.detached.runs import KEPT_SECONDS, RunBounds, RunsFull, open_runs
 from web.storage.objects import Bounds, Kind, ObjectNotFound, encoded
 from web.storage.store import StoreFailed, open_store
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from web.apis.responses.output.envelope import ResponseOptions
-    from web.generation.asked import Asked
-    from web.storage.detached.run import Run
 
 KEEP_ALIVE = 10.0
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 import trio.testing
@@ -17,9 +18,6 @@ from web.cluster.control.desk import FrontDoorSight
 from web.cluster.control.feed.teller import SIGN_OF_LIFE, Teller
 from web.cluster.guest import from_asyncio, run_as_guest
 from web.observability.inspection.feed.feed import Feed
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 
 def run(test: Callable[[Teller, Feed, FakeEngine], Awaitable[None]], beat: float = PATIENCE) -> None:

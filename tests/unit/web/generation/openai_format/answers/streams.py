@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from actors.core.generation import FinishReason
+from actors.core.generation import Event, Finished, FinishReason
+from actors.core.receipts import CancelReason
 from tests.fakes.engine import events_of, finished
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from actors.core.generation import Event, Finished
-    from actors.core.receipts import CancelReason
-    from web.generation.answer import Formatter
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.answer import Formatter
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 
 
 def written(parsed: Asked[ResponseOptions], *events: Any) -> list[Any]:  # noqa: ANN401

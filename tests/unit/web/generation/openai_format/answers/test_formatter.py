@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
-from actors.core.generation import Failed, FinishReason
+from actors.core.generation import Event, Failed, FinishReason
 from actors.core.receipts import CancelReason
 from runtime.errors import QueueTimeout
 from runtime.sampling.tokens import TokenLogprobs
@@ -23,9 +22,6 @@ from tests.fakes.engine import (
 )
 from tests.unit.web.generation.openai_format.answers.streams import choices, chunks_of, cut_short, written
 from web.generation.openai_format.answers.usage import timings
-
-if TYPE_CHECKING:
-    from actors.core.generation import Event
 
 
 def test_a_chat_stream() -> None:

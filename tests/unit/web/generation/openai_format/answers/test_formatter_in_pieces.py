@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from actors.core.generation import Failed
+from actors.core.generation import Failed, GenerationRequest
 from actors.core.receipts import CancelReason, Receipt
 from actors.core.slot_views import SlotStatus
 from runtime.errors import StepFailed
@@ -19,11 +20,6 @@ from tests.unit.web.generation.openai_format.answers.whole_answers import TEXT, 
 from web.bodies.json_encoding import BLOCK
 from web.process.limits import Limits
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from actors.core.generation import GenerationRequest
 
 
 class Turns:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from actors.core.generation import Failed
+from actors.core.generation import Event, Failed
 from actors.core.receipts import CancelReason
 from actors.generating.unread import Unread
 from runtime.errors import StepFailed
@@ -19,9 +19,6 @@ from tests.unit.web.generation.openai_format.answers.whole_answers import TEXT, 
 from web.bodies.page_buffer import PageBuffer
 from web.process.limits import Limits
 from web.serving.app import create_app
-
-if TYPE_CHECKING:
-    from actors.core.generation import Event
 
 
 class Slow(Exchange):

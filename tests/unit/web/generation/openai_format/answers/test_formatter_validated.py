@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from actors.core.generation import Token
+from actors.core.generation import Event, Token
 from actors.core.receipts import CancelReason
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import completion, fill, say, token
 from tests.unit.web.generation.openai_format.answers.streams import cut_short, written
 from tests.unit.web.generation.openai_format.chat.scripts import SHELL, WEATHER, scripted
 from web.bodies.json_encoding import iter_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from actors.core.generation import Event
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 
 TWO = [*say("a", "b"), *say("c", index=1)]
 LOGPROBS = TokenLogprobs(-0.5, ((98, -0.5), (99, -1.5)))

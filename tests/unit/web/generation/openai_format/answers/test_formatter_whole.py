@@ -5,23 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from actors.core.generation import FinishReason
+from actors.core.generation import Event, FinishReason
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import chat, completion, fill, finished, token
 from tests.rows import every_row
 from tests.unit.web.generation.openai_format.answers.streams import written
 from tests.unit.web.generation.openai_format.answers.whole_answers import any_token
 from web.bodies.json_encoding import iter_json
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from actors.core.generation import Event
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 
 Json = dict[str, Any]
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from actors.core.generation import FinishReason, Progress, PromptScored
 from runtime.sampling.tokens import TokenLogprobs
 from runtime.step.prompt_rows.wanted import PromptOutputs, TokenScore
 from tests.fakes.engine import BOS, chat, completion, events_of, finished, token
 from web.bodies.json_encoding import iter_json
-
-if TYPE_CHECKING:
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 
 A = TokenScore(TokenLogprobs(-0.5, ((ord("a"), -0.5), (ord("b"), -1.0))), 1)
 B = TokenScore(TokenLogprobs(-2.0, ((ord("a"), -0.25), (ord("c"), -1.5))), 5)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
 
-from actors.core.generation import Token
+from actors.core.generation import Event, Token
 from runtime.sampling.tokens import TokenLogprobs
 from tests.fakes.engine import finished
-
-if TYPE_CHECKING:
-    from actors.core.generation import Event
-
 
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from runtime.chat.chat import Chat, ChatPrompt
-from runtime.chat.parts import CallArguments, CallEnd, CallStart, ReasoningPart, TextPart
+from runtime.chat.conversation import Conversation
+from runtime.chat.parts import CallArguments, CallEnd, CallStart, Part, ReasoningPart, TextPart
 from runtime.chat.template import ChatTemplate
 from runtime.grammar.grammar import Grammar, GrammarKind
 from tests.fakes.engine import TEMPLATE, model
 from web.apis.openai.chat import parse_chat
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runtime.chat.conversation import Conversation
-    from runtime.chat.parts import Part
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
-    from web.generation.openai_format.requests import Settings
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
+from web.generation.openai_format.requests import Settings
 
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 SHELL = {"type": "custom", "custom": {"name": "shell"}}

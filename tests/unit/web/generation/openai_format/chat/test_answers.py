@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from actors.core.generation import Finished
+from actors.core.generation import Event, Finished
 from actors.core.receipts import CancelReason
 from tests.fakes.engine import TIMINGS, fill, finished, say, token
 from tests.unit.web.generation.openai_format.answers.streams import choices, cut_short, written
 from tests.unit.web.generation.openai_format.chat.scripts import SHELL, WEATHER, scripted
 from web.bodies.json_encoding import iter_json
+from web.generation.asked import Asked
+from web.generation.openai_format.answers.options import ResponseOptions
 from web.generation.openai_format.requests import Settings
-
-if TYPE_CHECKING:
-    from actors.core.generation import Event
-    from web.generation.asked import Asked
-    from web.generation.openai_format.answers.options import ResponseOptions
 
 CALLS = ("think:hm", "call:weather", 'args:{"city"', 'args:: "Rome"}', "end", "call:shell", "args:ls -l", "end")
 

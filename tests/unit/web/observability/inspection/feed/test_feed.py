@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import trio
 
 from actors.core.events import DeviceIsBack, DeviceIsLost
+from actors.core.observer import Observers
 from runtime.loading.served import Proposer
 from tests.fakes.engine import FakeEngine, as_engine
 from tests.fakes.simulation import ask, open_simulation, prompt, simulated, storm
@@ -15,9 +15,6 @@ from tests.sim.instruments.feed import CAPACITY, WatchedFeed
 from tests.sim.instruments.happened import Happened
 from tests.unit.web.observability.inspection.feed.viewers import ANN, read_frame, read_until, watching
 from web.observability.inspection.feed.feed import Feed
-
-if TYPE_CHECKING:
-    from actors.core.observer import Observers
 
 
 def listens(observers: Observers) -> int:

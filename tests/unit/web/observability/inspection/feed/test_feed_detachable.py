@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
+from trio.testing import MockClock
 
 from tests.fakes.engine import FakeEngine, as_engine, completion, finished, token
 from tests.sim.detached.visits import BOUNDS
 from tests.unit.web.observability.inspection.feed.viewers import ANN
-from web.observability.inspection.feed.feed import Feed
+from web.observability.inspection.feed.feed import Feed, Viewer
 from web.observability.inspection.feed.frames import state
 from web.storage.detached.makers import StreamMaker
 from web.storage.detached.runs import open_runs
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
-    from web.observability.inspection.feed.feed import Viewer
 
 DETACHED = {"on_disconnect": "detach", "keep_s": 1}
 CHANGES = {"attached", "detached", "kept", "dropped"}

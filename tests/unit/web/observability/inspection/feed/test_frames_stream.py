@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from tests.fakes.engine import FakeEngine, as_engine
-from tests.fakes.simulation import ask, open_simulation, prompt, simulated
+from tests.fakes.simulation import Simulation, ask, open_simulation, prompt, simulated
 from tests.unit.web.observability.inspection.feed.viewers import ADMIN, ANN, BEN, Frame, read_frame, watching
 from web.observability.inspection.feed.feed import Feed
 from web.observability.inspection.feed.frames import INTERVAL, KEEP_ALIVE, MOST_EVENTS
-
-if TYPE_CHECKING:
-    from trio.testing import MockClock
-
-    from tests.fakes.simulation import Simulation
 
 
 async def work(sim: Simulation, name: str, seconds: float) -> None:

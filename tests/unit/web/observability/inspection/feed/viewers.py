@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from web.observability.inspection.feed.feed import Feed
 from web.observability.inspection.feed.frames import FeedStream
 from web.process.access.api_keys import ApiKey
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from web.observability.inspection.feed.feed import Feed
 
 Json = dict[str, Any]
 
