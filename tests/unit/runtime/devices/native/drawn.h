@@ -173,7 +173,7 @@ Left<T> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, i
                             wanted.data() + 2 * i});
     }
     const Step step{rows, sequences, threads, left.hidden.data(), cos.data(), sin.data(),
-                    extras ? query_scale.data() : nullptr, segments.data(), 0};
+                    extras ? query_scale.data() : nullptr, segments.data(), 0, nullptr, nullptr};
     void* context = open(threads);
     const int32_t targets[] = {target, target};
     const Layer* const layers[] = {&first, &second};
