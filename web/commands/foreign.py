@@ -11,6 +11,9 @@ _CHUNKS = "prompts are read in chunks, which --chunk-tokens sizes"
 _HUB = "give the hub id to --model, a GGUF file's quantisation or name after it: org/name:Q4_K_M"
 _ANSWER = "it is --max-tokens-default here, and a request says 'max_tokens'"
 _MEMORY = "memory is reserved by --slots and --context"
+_CACHE = "what was computed is always reused, in slots, memory (--kv-ram) and on disk (--kv-dir)"
+_GRAMMAR = "a request says its 'grammar' or 'json_schema'"
+_POOLING = "every model answers /v1/embeddings; --pooling says how"
 FOREIGN = {
     "-ngl": _DEVICE,
     "--n-gpu-layers": _DEVICE,
@@ -34,7 +37,18 @@ FOREIGN = {
     "--served-model-name": "requests may use any name; /v1/models shows the folder's",
     "-a": "requests may use any name; /v1/models shows the folder's",
     "--alias": "requests may use any name; /v1/models shows the folder's",
-    "--enable-prefix-caching": "what was computed is always reused, unless a request says 'cache_prompt': false",
+    "--enable-prefix-caching": _CACHE,
+    "--cache-reuse": _CACHE,
+    "--slot-save-path": _CACHE,
+    "--jinja": "a chat template is always used; --chat-template FILE gives another",
+    "--grammar": _GRAMMAR,
+    "--json-schema": _GRAMMAR,
+    "--metrics": "/metrics is always there; --metrics-compat llamacpp has llama-server's names",
+    "--scheduling-policy": "the 'priority' of requests is always heeded",
+    "--generation-config": "it is --sampling-defaults model or openai here",
+    "--convert": _POOLING,
+    "--pooler-config": _POOLING,
+    "--data-parallel-size": "several engines are `cede cluster --workers 2`",
     "--trust-remote-code": "cede runs no code of a model's but its chat template, in a sandbox",
     "-fa": "attention always reads KV in place",
     "--flash-attn": "attention always reads KV in place",
