@@ -1,4 +1,4 @@
-"""Agents: how each is called and pointed at a server, and what it names its tools."""
+"""Agents: how each is called and, by the page about them, pointed at a server; and what it names its tools."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from tests.live.pages import ADDRESS, exported, indented, sections, with_fields
 from tests.models.agent.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+PAGE = "start/agents.md"
 FILE, COPY = "notes.txt", "copy.txt"
 COMMAND = f"cp {FILE} {COPY}"
 HERMES = next(family for family in FAMILIES if family.name == "hermes")
@@ -83,77 +85,38 @@ class Aider(Agent):
         return [f"{FILE}\n```\n{text}```\n"]
 
 
-CODEX = """
-model = "local"
-model_provider = "cede"
-check_for_update_on_startup = false
-
-[model_providers.cede]
-name = "cede"
-base_url = "@URL@/v1"
-wire_api = "responses"
-
-[analytics]
-enabled = false
-"""
-OPENCODE: dict[str, Any] = {
-    "model": "cede/local",
-    "autoupdate": False,
-    "share": "disabled",
-    "provider": {
-        "cede": {
-            "npm": "@ai-sdk/openai-compatible",
-            "options": {"baseURL": "@URL@/v1", "apiKey": "none"},
-            "models": {"local": {"limit": {"context": 65536, "output": 8192}}},
-        }
-    },
-}
-PI: dict[str, Any] = {
-    "providers": {
-        "cede": {
-            "baseUrl": "@URL@/v1",
-            "api": "openai-completions",
-            "apiKey": "none",
-            "models": [{"id": "local", "contextWindow": 65536, "maxTokens": 8192}],
-        }
-    }
-}
 # Memories are gathered by a process that outlives the agent, whose requests would be taken for those of the next one.
 QWEN: dict[str, Any] = {
     "privacy": {"usageStatisticsEnabled": False},
     "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False, "enableAutoSkill": False},
 }
-CONTINUE = """
-name: local
-version: 1.0.0
-schema: v1
-models:
-  - name: local
-    provider: openai
-    model: local
-    apiBase: @URL@/v1
-    apiKey: none
-    capabilities: [tool_use]
-"""
+
+
+def block(title: str) -> str:
+    """What the page says of an agent: a file of its settings, or lines for a shell."""
+    (text,) = (text for heading, text in sections(PAGE).items() if heading.rpartition(" ")[0] == title)
+    return indented(text).replace(ADDRESS, "@URL@")
+
+
+def flags(title: str) -> tuple[str, ...]:
+    """The flags of the command with which a block for a shell ends."""
+    return tuple(block(title).splitlines()[-1].split()[1:])
+
 
 AGENTS = (
     Codex(
         "codex",
         ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"),
-        files={".codex/config.toml": CODEX},
+        # Neither belongs into a table, and a table goes on to the end of the file.
+        files={
+            ".codex/config.toml": f"check_for_update_on_startup = false\nanalytics.enabled = false\n{block('Codex')}"
+        },
         run=("exec_command", "cmd"),
     ),
     Agent(
         "claude",
         ("--allowedTools=Write,Bash", "--permission-mode=acceptEdits", "-p"),
-        {
-            "ANTHROPIC_BASE_URL": "@URL@",
-            "ANTHROPIC_AUTH_TOKEN": "none",
-            "ANTHROPIC_MODEL": "local",
-            "ANTHROPIC_DEFAULT_HAIKU_MODEL": "local",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "MAX_THINKING_TOKENS": "0",
-        },
+        exported(block("Claude Code")) | {"MAX_THINKING_TOKENS": "0"},
         write=("Write", "file_path", "content"),
         run=("Bash", "command"),
         alters=("\\u00e9", "\N{LATIN SMALL LETTER E WITH ACUTE}"),  # it takes such for a model's mistake
@@ -162,13 +125,13 @@ AGENTS = (
         "opencode",
         ("run",),
         {"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"},
-        {".config/opencode/opencode.json": json.dumps(OPENCODE)},
+        {".config/opencode/opencode.json": with_fields(block("opencode"), autoupdate=False, share="disabled")},
         write=("write", "filePath", "content"),
     ),
     Agent(
         "qwen",
-        ("--auth-type=openai", "--yolo", "-p"),
-        {"OPENAI_BASE_URL": "@URL@/v1", "OPENAI_API_KEY": "none", "OPENAI_MODEL": "local"},
+        (*flags("Qwen Code"), "--yolo", "-p"),
+        exported(block("Qwen Code")),
         {".qwen/settings.json": json.dumps(QWEN)},
         write=("write_file", "file_path", "content"),
         run=("run_shell_command", "command"),
@@ -176,23 +139,23 @@ AGENTS = (
     Aider(
         "aider",
         (
-            *("--model=openai/local", "--edit-format=whole", "--no-git", "--yes-always"),
-            *("--no-check-update", "--no-show-model-warnings", "--analytics-disable"),
+            *flags("aider"),
+            *("--no-git", "--yes-always", "--no-check-update", "--analytics-disable"),
             *("--auto-test", f"--test-cmd={COMMAND}; false", "--message"),
         ),
-        {"OPENAI_API_BASE": "@URL@/v1", "OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        exported(block("aider")) | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     ),
     Agent(
         "pi",
         ("--provider", "cede", "--model", "local", "-p"),
         {"PI_OFFLINE": "1", "PI_TELEMETRY": "0"},
-        {".pi/agent/models.json": json.dumps(PI)},
+        {".pi/agent/models.json": block("pi")},
     ),
     Agent(
         "cn",
         ("--config=@HOME@/config.yaml", "--auto", "-p"),
         {"CONTINUE_TELEMETRY_ENABLED": "0"},
-        {"config.yaml": CONTINUE},
+        {"config.yaml": block("Continue's CLI")},
         write=("Write", "filepath", "content"),
         run=("Bash", "command"),
     ),

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.live.agents.agents import AGENTS, COPY, FILE, Agent
-from tests.live.agents.installed import install_from_npm, install_from_pypi
+from tests.live.agents.agents import AGENTS, COPY, FILE, PAGE, Agent
+from tests.live.agents.installed import SOURCES, install_from_npm, install_from_pypi
 from tests.live.agents.scripts import closing, file_text, prompt, write_model
 from tests.live.fork_server import ForkedServer
+from tests.live.pages import sections
 from tests.live.server import PATIENCE, wait_for
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ def server(running: ForkedServer) -> Iterator[ForkedServer]:
     yield running
     records = [json.loads(line) for line in running.log()[before:].splitlines()]
     assert [said for said in records if said["level"] != "info" or said.get("status", 200) not in (200, 499)] == []
+
+
+def test_the_page_has_the_versions_that_are_installed() -> None:
+    npm = json.loads((SOURCES / "package.json").read_text())["dependencies"].values()
+    aider = (SOURCES / "requirements.txt").read_text().partition("aider-chat==")[2].split()[0]
+    assert sorted(heading.rpartition(" ")[2] for heading in sections(PAGE)) == sorted([*npm, aider])
 
 
 def start(agent: Agent, programs: Path, home: Path, work: Path, url: str, prompt: str) -> subprocess.Popen[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.live.pages import ADDRESS, fenced
 from tests.live.server import PATIENCE
 
 if TYPE_CHECKING:
@@ -50,3 +51,12 @@ def test_answers_and_aborts(four_slots: Server, installed: Path) -> None:
     assert json.loads(seen[2]["deltas"]) == called[1]["input"]
     assert seen[2]["finishReasons"] == ["tool-calls", "tool-calls"]
     four_slots.wait_idle()
+
+
+def test_the_blocks_of_the_page_about_clients_run(four_slots: Server, installed: Path) -> None:
+    for number, block in enumerate(fenced("use/clients.md", "js")):
+        file = installed / f"{number}.mjs"
+        file.write_text(block.replace(ADDRESS, four_slots.url))
+        done = subprocess.run(["node", file], cwd=installed, capture_output=True, text=True, timeout=PATIENCE)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout

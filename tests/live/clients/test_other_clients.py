@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,13 +15,14 @@ import pytest
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.store.resolve import resolve_model
+from tests.live.pages import ADDRESS, fenced, indented, sections
 from tests.live.server import PATIENCE, Server, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SCRIPTS = Path(__file__).parent / "scripts"
-PAGE = Path(__file__).parents[3] / "docs" / "use" / "clients.md"
+PAGE = "use/clients.md"
 
 
 def interrupt(client: subprocess.Popen[bytes], server: Server) -> str:
@@ -65,19 +65,18 @@ def test_an_answer_and_an_interrupted_stream(four_slots: Server, package: str) -
 def test_the_llm_command(four_slots: Server, tmp_path: Path) -> None:
     if find_spec("llm") is None:
         pytest.skip("llm is not installed")
-    model = f"- model_id: ours\n  model_name: any\n  api_base: {four_slots.url}/v1\n"
-    (tmp_path / "extra-openai-models.yaml").write_text(model)
+    (block,) = (indented(text) for heading, text in sections(PAGE).items() if heading.startswith("llm "))
+    (tmp_path / "extra-openai-models.yaml").write_text(block.replace(ADDRESS, four_slots.url))
     endless = json.dumps(dict.fromkeys(map(str, open_checkpoint(resolve_model(None)).config.eos_token_ids), -100))
-    arguments = ["prompt", "-m", "ours", "-o", "max_tokens", "4000", "-o", "logit_bias", endless, "Write a function."]
+    arguments = ["prompt", "-m", "cede", "-o", "max_tokens", "4000", "-o", "logit_bias", endless, "Write a function."]
     with run([sys.executable, "-m", "llm", *arguments], LLM_USER_PATH=str(tmp_path)) as client:
         check_ended(four_slots, interrupt(client, four_slots))
 
 
 def test_the_blocks_in_python_of_the_page_about_clients_run(four_slots: Server) -> None:
-    blocks = re.findall(r"^```python\n(?=(?:from|import) (\w+))(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    here = [block for package, block in blocks if find_spec(package) is not None]
+    here = [block for block in fenced(PAGE, "python") if find_spec(block.split()[1].partition(".")[0]) is not None]
     assert here
-    code = "".join(here).replace("http://127.0.0.1:8000", four_slots.url)
+    code = "".join(here).replace(ADDRESS, four_slots.url)
     with run([sys.executable, "-c", code]) as client:
         assert client.communicate(timeout=PATIENCE)[0]
         assert client.returncode == 0
