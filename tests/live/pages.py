@@ -24,7 +24,7 @@ def indented(text: str) -> str:
     """The first block of a section that is indented, without its indent."""
     found = re.search(r"^ {4}\S.*\n(?:(?: {4}.*)?\n)*", text, re.MULTILINE)
     assert found is not None
-    return dedent(found[0])
+    return f"{dedent(found[0]).rstrip()}\n"
 
 
 def fenced(page: str, language: str) -> list[str]:
