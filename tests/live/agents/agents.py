@@ -116,7 +116,7 @@ AGENTS = (
     Agent(
         "claude",
         ("--allowedTools=Write,Bash", "--permission-mode=acceptEdits", "-p"),
-        exported(block("Claude Code")) | {"MAX_THINKING_TOKENS": "0"},
+        exported(block("Claude Code")),
         write=("Write", "file_path", "content"),
         run=("Bash", "command"),
         alters=("\\u00e9", "\N{LATIN SMALL LETTER E WITH ACUTE}"),  # it takes such for a model's mistake
