@@ -44,8 +44,9 @@ def test_a_request_is_shown_and_hung_up(server: ForkedServer, terminal: Terminal
             terminal.wait_for(f"hung up {stream.id}")
         stream.read_all()
         assert stream.cancelled == "operator"
-        terminal.wait_for(f"{stream.id}  operator: hung up in ")
     server.wait_idle()
+    # The next picture has it among the receipts, where its name begins a line, and in no slot.
+    terminal.wait_for(f"{stream.id}  operator: hung up in ", gone=f"  {stream.id}")
     terminal.type("h")
     terminal.wait_for("no request lives")
     leave(terminal)
