@@ -20,7 +20,7 @@ import trio
 from matplotlib.figure import Figure as Picture  # and no pyplot, which keeps every picture alive
 
 from bench.engine.models.open_models import MODELS, ModelSpec, open_model
-from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step
+from runtime.selftest.rates import CHUNK, decode, prefill, random_prompt, seconds_per_step, slot_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ def measure(model: Transformer, length: int, slots: int, tokens: int, rounds: in
         f"{line.slope * 1000:.4f} s for every 1000 tokens before it; curvature {line.curved:+.1%} of the last chunk"
     )
     for slot in range(1, slots):
-        model.kv.copy(0, slot, 0, length, origin=slot * model.context)
+        model.kv.copy(0, slot, 0, length, slot_pages(model, 0), slot_pages(model, slot))
     step = seconds_per_step(decode(model, slots, length, tokens))
     print(
         f"{slots} streams, {length} tokens deep: {slots / step:.1f} tokens/s; "

@@ -1,15 +1,16 @@
 """The keys and values of all sequences.
 
-One tensor a layer, `[parts, kv_heads, positions, dim]`, the *arena*: all sequences share its axis of positions.  A
-sequence has a contiguous range of them, the same in every layer, which begins at its *origin*; so attention reads it in
-place, as a view.  A layer with a ring (`runtime.kv.rings`) has instead what its window needs, for each slot: `[parts,
-slots, kv_heads, capacity, dim]`.  `ModelConfig.kv_shape` says what the parts are.  A recurrent layer has no positions
-(`runtime.kv.states`), and no part in what is moved.
+One tensor a layer, `[parts, kv_heads, positions, dim]`, the *pool*: all sequences share its axis of positions.  A
+sequence has pages of it, the same in every layer (`runtime.kv.pages`).  Kernels read it page by page; PyTorch's
+attention reads a view where the pages lie one behind the other, and else a copy.  A layer with a ring
+(`runtime.kv.rings`) has instead what its window needs, for each slot: `[parts, slots, kv_heads, capacity, dim]`.
+`ModelConfig.kv_shape` says what the parts are.  A recurrent layer has no positions (`runtime.kv.states`), and no part
+in what is moved.
 
 Layers may differ in heads and sizes, and a layer may have the tensor of an earlier one, whose KV it reads.  Outside of
 the slots KV has one form for all: pieces of one shape, of which each layer that has KV has one or several.
 
-Neither lengths nor origins are here: where a sequence lies, and what of it is valid, is for the slot manager to say
+Neither lengths nor pages are here: where a sequence lies, and what of it is valid, is for the slot manager to say
 (DESIGN.md, section 3), with each call.  Rows beyond a committed length do not exist, whatever a dropped segment wrote
 there.
 """
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from runtime.kv.pages import PAGE_TOKENS, PageTable, in_one_piece, pages_for
 from runtime.kv.rings import SLACK, plan_rings
 
 if TYPE_CHECKING:
@@ -51,10 +53,15 @@ def kv_bytes(
     """Return the bytes that a `KVCache` of these sizes takes, with rings of that slack."""
     rings = plan_rings(config.ring_windows, context, slack)
     capacities = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
-    shared = slots * context if positions is None else positions
+    shared = pool_positions(slots, context, positions)
     rows = [shared if capacity is None else slots * capacity for capacity in capacities]
     pieces = sum(own * pieces for own, pieces in zip(rows, config.kv_pieces, strict=True))
     return pieces * math.prod(config.kv_shape) * dtype.itemsize
+
+
+def pool_positions(slots: int, context: int, positions: int | None = None) -> int:
+    """Return the positions of the pool, in whole pages: None for as many as all slots have at their longest."""
+    return (slots * pages_for(context) if positions is None else pages_for(positions)) * PAGE_TOKENS
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -75,7 +82,8 @@ class KVCache:
     Attributes:
         slots: the most sequences that it holds.
         context: the most tokens of one.
-        positions: of the arena, which they share.
+        positions: of the pool, which they share, in whole pages.
+        one_piece: the pages of what lies in one piece, as rings and copies do.
         rings: of the layers that do not keep all positions.
 
     Args:
@@ -98,7 +106,8 @@ class KVCache:
     ) -> None:
         self.slots = slots
         self.context = context
-        self.positions = slots * context if positions is None else positions
+        self.positions = pool_positions(slots, context, positions)
+        self.one_piece = in_one_piece(context)
         self.rings = None if rings is None else replace(rings, pieces=config.kv_pieces)
         self._written = [0] * slots  # rows of each that rings were given; see `note_rows`
         self._ring = [None if rings is None else rings.capacity(layer) for layer in range(config.num_layers)]
@@ -114,7 +123,7 @@ class KVCache:
         self._pieces = config.kv_pieces
         self._piece_shape = config.kv_shape
         self._lie = [_Lie.of(layer, ring) for layer, ring in zip(self._layers, self._ring, strict=True)]
-        # Views, [parts, kv_heads, capacity, dim] for each slot; none in the layers of the arena.
+        # Views, [parts, kv_heads, capacity, dim] for each slot; none in the layers of the pool.
         self._rings = [
             () if ring is None else layer.unbind(1) for layer, ring in zip(self._layers, self._ring, strict=True)
         ]
@@ -137,86 +146,90 @@ class KVCache:
             raise RuntimeError(f"rows {start} to {end} of slot {slot} see what its rings, up to {written}, have lost")
         self._written[slot] = max(written, end)
 
-    def write(self, layer: int, slot: int, start: int, keys_values: torch.Tensor, origin: int = 0) -> None:
+    def write(self, layer: int, slot: int, start: int, keys_values: torch.Tensor, pages: PageTable) -> None:
         """Store `keys_values`, `[parts, kv_heads, rows, dim]`, at the positions from `start` of a sequence.
 
-        One copy a sequence: less than half the time of one indexed write of all sequences' rows (bench/LOG.md).
+        One copy a piece: less than half the time of one indexed write of all sequences' rows (bench/LOG.md).
         """
-        ring = self._ring[layer]
+        end, ring = start + keys_values.shape[2], self._ring[layer]
         if ring is None:
-            self._layers[layer].narrow(2, origin + start, keys_values.shape[2]).copy_(keys_values)
-            return
-        skipped = max(0, keys_values.shape[2] - ring)  # rows that the last ones would overwrite
-        for first, place, rows in _arcs(start + skipped, start + keys_values.shape[2], ring):
-            self._rings[layer][slot].narrow(2, place, rows).copy_(keys_values.narrow(2, first - start, rows))
+            into, first, pieces = self._layers[layer], start, pages.runs(start, end)
+        else:
+            into, first = self._rings[layer][slot], max(start, end - ring)  # the last rows would overwrite the others
+            pieces = _arcs(first, end, ring)
+        for position, place, rows in pieces:
+            into.narrow(2, place, rows).copy_(keys_values.narrow(2, position - start, rows))
 
-    def read(self, layer: int, slot: int, start: int, end: int, origin: int = 0) -> tuple[torch.Tensor, ...]:
+    def read(self, layer: int, slot: int, start: int, end: int, pages: PageTable) -> tuple[torch.Tensor, ...]:
         """Return the parts at positions `start` to `end` of a sequence, `[kv_heads, end - start, dim]` each.
 
-        They are views; where a ring ends between the two, copies.
+        They are views; where a ring ends between the two, or the pages do not lie one behind the other, copies.
         """
-        return self._rows(layer, slot, start, end, origin).unbind()
+        return self._rows(layer, slot, start, end, pages).unbind()
 
-    def addresses(self, layer: int, slot: int, start: int, origin: int = 0) -> tuple[int, int, int]:
-        """Return the addresses of a position's first part and of its last, and the numbers from one head to the next.
+    def addresses(self, layer: int, slot: int, start: int, pages: PageTable) -> Addresses:
+        """Return where kernels find the rows of a sequence that lie from a position on.
 
-        For kernels, which a view for each layer and sequence would keep waiting (bench/LOG.md).
+        A view for each layer and sequence would keep them waiting (bench/LOG.md).
         """
         own = self._lie[layer]
-        place = origin + start if own.ring is None else slot * own.slot + start % own.ring
-        first = self._layers[layer].data_ptr() + place * own.row
-        return first, first + own.last_part, own.head
+        first = self._layers[layer].data_ptr()
+        if own.ring is None:
+            return Addresses(first, first + own.last_part, own.head, start, pages)
+        first += (slot * own.slot + start % own.ring) * own.row
+        return Addresses(first, first + own.last_part, own.head, 0, self.one_piece)
 
     def lie_alike(self, first: int, second: int) -> bool:
         """Return whether two layers have the rows of any sequence at the same place of their tensors."""
         return self._lie[first] == self._lie[second]
 
     def layer(self, layer: int) -> tuple[torch.Tensor, int | None]:
-        """Return the tensor of a layer, and the positions of its rings; None where it is of the arena."""
+        """Return the tensor of a layer, and the positions of its rings; None where it is of the pool."""
         return self._layers[layer], self._ring[layer]
 
     def is_whole(self, layer: int, start: int, end: int) -> bool:
-        """Return whether the layer has these positions in one piece, so that what is read of them are views."""
+        """Return whether kernels can read these positions where they are: no ring ends between them."""
         ring = self._ring[layer]
         return ring is None or start % ring + end - start <= ring
 
-    def _rows(self, layer: int, slot: int, start: int, end: int, origin: int) -> torch.Tensor:
+    def _rows(self, layer: int, slot: int, start: int, end: int, pages: PageTable) -> torch.Tensor:
         """Return `[parts, kv_heads, end - start, dim]`."""
         ring = self._ring[layer]
         if ring is None:
-            return self._layers[layer].narrow(2, origin + start, end - start)
-        assert end - start <= ring, f"{end - start} positions are read of a ring of {ring}: a step had too many rows"
-        own = self._rings[layer][slot]
-        pieces = [own.narrow(2, place, rows) for _, place, rows in _arcs(start, end, ring)]
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces, dim=2)
+            whole, pieces = self._layers[layer], [*pages.runs(start, end)]
+        else:
+            assert end - start <= ring, f"{end - start} positions of a ring of {ring} are read: a step had too many rows"
+            whole, pieces = self._rings[layer][slot], [*_arcs(start, end, ring)]
+        views = [whole.narrow(2, place, rows) for _, place, rows in pieces]
+        return views[0] if len(views) == 1 else torch.cat(views, dim=2)
 
     # --- transfers --------------------------------------------------------------------------------------------------
 
-    def save(self, slot: int, start: int, end: int, *, windows: bool = True, origin: int = 0) -> torch.Tensor:
+    def save(self, slot: int, start: int, end: int, pages: PageTable, *, windows: bool = True) -> torch.Tensor:
         """Return a copy in host memory, `[pieces, parts, kv_heads, end - start, dim]`: each layer's, in order.
 
         Args:
             slot: of the rows.
             start: the first of their positions.
             end: the position after the last.
+            pages: of the sequence.
             windows: with the rows of the layers that have a ring, which must still have them; else of the others only.
-            origin: of the sequence.
         """
         layers = self._layers_of(windows=windows)
         parts, kv_heads, dim = self._piece_shape
         shape = (sum(self._pieces_of(layers)), parts, kv_heads, end - start, dim)
         saved = torch.empty(shape, dtype=self.dtype)
         for layer, place in zip(layers, saved.split_with_sizes(self._pieces_of(layers)), strict=True):
-            place.copy_(_in_pieces(self._rows(layer, slot, start, end, origin), kv_heads, dim))
+            place.copy_(_in_pieces(self._rows(layer, slot, start, end, pages), kv_heads, dim))
         return saved
 
-    def load(self, slot: int, start: int, data: torch.Tensor, *, windows: bool = True, origin: int = 0) -> None:
+    def load(self, slot: int, start: int, data: torch.Tensor, pages: PageTable, *, windows: bool = True) -> None:
         """Write what `save` gave to the positions from `start`; to rings if `windows`, and if it has their rows."""
         is_whole = data.shape[0] == sum(self._pieces)
         layers = self._layers_of(windows=is_whole)
-        for layer, pieces in zip(layers, data.split_with_sizes(self._pieces_of(layers)), strict=True):
+        for layer, own in zip(layers, data.split_with_sizes(self._pieces_of(layers)), strict=True):
             if windows or self._ring[layer] is None:
-                self.write(layer, slot, start, _from_pieces(pieces, self._lie[layer].dim), origin)
+                self.write(layer, slot, start, _from_pieces(own, self._lie[layer].dim), pages)
         if windows and is_whole:
             self._written[slot] = start + data.shape[3]
 
@@ -226,37 +239,30 @@ class KVCache:
         slot: int,
         start: int,
         end: int,
+        source_pages: PageTable,
+        pages: PageTable,
         least: int | None = 0,
-        *,
-        source_origin: int = 0,
-        origin: int = 0,
     ) -> None:
         """Copy positions of one sequence to the same ones of another.
 
         Args:
             source: the slot that has them.
             slot: the other.
-            start: the first position to copy.
+            start: the first position to copy, of layers that keep all; what is before it is in pages that both have.
             end: the position after the last.
+            source_pages: of the sequence in the slot that has them.
+            pages: of the other's.
             least: of rings, all is copied with which a sequence can go on from this length or any up to `end`; nothing
                 where it is None.
-            source_origin: of the sequence in the slot that has them.
-            origin: of the other's.
         """
         for layer in self._layers_of(windows=least is not None):
             first = start
             if self.rings is not None and (window := self.rings.windows[layer]) is not None and least is not None:
                 first = max(0, least - window + 1)
             if first < end:
-                self.write(layer, slot, first, self._rows(layer, source, first, end, source_origin), origin)
+                self.write(layer, slot, first, self._rows(layer, source, first, end, source_pages), pages)
         if least is not None:
             self._written[slot] = end
-
-    def relocate(self, source: int, target: int, rows: int) -> None:
-        """Copy so many rows from one place of the arena to another; the two do not overlap."""
-        for layer in self._layers_of(windows=False):
-            arena = self._layers[layer]
-            arena.narrow(2, target, rows).copy_(arena.narrow(2, source, rows))
 
     def _layers_of(self, *, windows: bool) -> list[int]:
         """Return the layers that have KV of their own, in order, all of them or those without a ring."""
@@ -290,7 +296,7 @@ class KVCache:
 
     @property
     def bytes_per_position(self) -> int:
-        """Bytes of one position of the arena, over the layers that keep all positions."""
+        """Bytes of one position of the pool, over the layers that keep all positions."""
         return self.bytes_per_token * self.full_pieces // self.row_shape[0]
 
     @property
@@ -317,11 +323,29 @@ class LentKV(KVCache):
 
 
 @dataclass(frozen=True, slots=True)
+class Addresses:
+    """Place of a layer's rows of one sequence in memory, for kernels.
+
+    Attributes:
+        keys, values: addresses of the first part, and of the last, at place 0.
+        head: numbers from one KV head to the next.
+        first: the position that the kernels' number 0 stands for.
+        pages: of the sequence.
+    """
+
+    keys: int
+    values: int
+    head: int
+    first: int
+    pages: PageTable
+
+
+@dataclass(frozen=True, slots=True)
 class _Lie:
     """Layout of a layer in memory.
 
     Attributes:
-        ring: positions of its rings; None where it is of the arena.
+        ring: positions of its rings; None where it is of the pool.
         row: bytes from one position to the next.
         slot: positions from one ring to the next.
         last_part: bytes from a position's first part to its last.

@@ -11,7 +11,8 @@ import torch
 from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.blocks import BLOCK_TOKENS
-from runtime.kv.cache import kv_bytes
+from runtime.kv.cache import kv_bytes, pool_positions
+from runtime.kv.pages import PAGE_TOKENS
 from runtime.kv.states import state_bytes
 from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization
@@ -106,14 +107,16 @@ class SlotMemory:
         return kv_bytes(self.config, self.dtype, slots=1, context=context) + context * self.drafter_per_token
 
     def positions(self, nbytes: int, slots: int, context: int) -> int:
-        """Return the positions of an arena that takes no more than `nbytes` with the rings of so many slots.
+        """Return the positions of a pool that takes no more than `nbytes` with the rings of so many slots.
 
         They are no more than all slots have at their longest.
         """
         sizes = {"slots": slots, "context": context}
         rings = kv_bytes(self.config, self.dtype, **sizes, positions=0)
-        each = kv_bytes(self.config, self.dtype, **sizes, positions=1) - rings + self.drafter_per_token
-        return slots * context if not each else max(0, min((nbytes - rings) // each, slots * context))
+        page = kv_bytes(self.config, self.dtype, **sizes, positions=PAGE_TOKENS) - rings
+        page += PAGE_TOKENS * self.drafter_per_token
+        most = pool_positions(slots, context)
+        return most if not page else max(0, min((nbytes - rings) // page * PAGE_TOKENS, most))
 
     def longest_context(self, nbytes: int) -> int:
         """Return the most positions, up to the model's own context, of which a slot takes no more than `nbytes`."""
@@ -248,7 +251,7 @@ def check_memory(
 
 
 def arena_sizes(options: LoadOptions, slot: SlotMemory) -> tuple[int, int]:
-    """Return the longest sequence and the positions of the arena that `--kv-memory` has room for.
+    """Return the longest sequence and the positions of the pool that `--kv-memory` has room for.
 
     Raises:
         CheckpointError: it has no room for one sequence of the context that was asked for, or of a block.

@@ -16,7 +16,7 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.common.units import counted, format_size
 from runtime.devices.parallel.share import WHOLE, check_shares, share_config
 from runtime.errors import CheckpointError
-from runtime.kv.cache import KVCache
+from runtime.kv.cache import KVCache, pool_positions
 from runtime.kv.rings import plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.loading.drafters import NoDrafter, log_drafter
@@ -254,7 +254,7 @@ def _sizes(
         context, positions = arena_sizes(options, SlotMemory(config, dtype, drafter.per_token))
     else:
         context = options.context or _affordable_context(config, options.slots, device, dtype, drafter, states)
-        positions = options.slots * context
+        positions = pool_positions(options.slots, context)
     return {
         "slots": options.slots,
         "context": context,

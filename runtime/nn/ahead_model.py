@@ -42,11 +42,11 @@ class _Next:
     def is_of(self, segments: Sequence[Segment]) -> bool:
         """Return whether these segments are what was begun."""
         begun = [
-            (one.slot, one.origin, one.start, one.state, one.next_states, token)
+            (one.slot, one.pages, one.start, one.state, one.next_states, token)
             for one, token in zip(self.batch.segments, self.token_ids, strict=False)
         ]
         return begun == [
-            (one.slot, one.origin, one.start, one.state, one.next_states, *one.token_ids) for one in segments
+            (one.slot, one.pages, one.start, one.state, one.next_states, *one.token_ids) for one in segments
         ]
 
 

@@ -31,7 +31,7 @@ from runtime.step.device import RunAhead
 from runtime.step.prompt_rows.gather import PromptRows
 from runtime.step.prompt_rows.wanted import NOTHING
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState
+from runtime.step.transfer import Copy, Load, LoadState, Save, SaveState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,13 +59,13 @@ if TYPE_CHECKING:
 class HiddenStates:
     """The target's last hidden states, `[positions, hidden]`, which a module drafts from.
 
-    They lie where the KV of their rows does in the arena: at a sequence's origin and its position there.
+    They lie where the KV of their rows does in the pool: at the places of a sequence's pages.
 
     A row is valid where the slot's KV is and a step computed it, not where KV was moved in.  The device thread alone
     reads and writes them.
 
     Args:
-        positions: of the arena.
+        positions: of the pool.
         hidden: size of a state.
         device: where they are.
         dtype: the target's.
@@ -79,16 +79,12 @@ class HiddenStates:
         self._rows = torch.empty(positions, hidden, device=device, dtype=dtype)
 
     def write(self, places: torch.Tensor, rows: torch.Tensor) -> None:
-        """Store `rows`, `[rows, hidden]`, each at its place in the arena, `[rows]`."""
+        """Store `rows`, `[rows, hidden]`, each at its place, `[rows]`."""
         self._rows[places] = rows
 
     def read(self, places: torch.Tensor) -> torch.Tensor:
         """Return the states at these places, `[rows, hidden]`."""
         return self._rows[places]
-
-    def relocate(self, source: int, target: int, rows: int) -> None:
-        """Copy so many states from one place to another; the two do not overlap."""
-        self._rows.narrow(0, target, rows).copy_(self._rows.narrow(0, source, rows))
 
     @property
     def nbytes(self) -> int:
@@ -191,14 +187,15 @@ class Transformer:
         staging = StagingBuffer()
         token_ids = drawn or staging.ints([token for segment in segments for token in segment.token_ids])
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
-        places = staging.ints([segment.origin + p for segment in segments for p in range(segment.start, segment.end)])
+        places = staging.ints(_places(segments))
+        read = staging.ints(_places(segments, self.states_before)) if self.states_before else places
         sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties, self._draws)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
         singly = stage_single_rows(self.row_kernels, segments, staging)
         states = self._stage_states(segments, ranges, staging)
         staging.send(self._device, waits=drawn is None)
-        embedded = self.embed(token_ids.tensor, places.tensor)
+        embedded = self.embed(token_ids.tensor, read.tensor)
         batch = Batch(
             segments=list(segments),
             ranges=ranges,
@@ -301,16 +298,12 @@ class Transformer:
     def transfer(self, transfer: Transfer) -> torch.Tensor | None:
         """Move KV or a state; returns what was copied to host memory, as `KVData`."""
         match transfer:
-            case Save(slot, start, end, windows, origin):
-                return self.kv.save(slot, start, end, windows=windows, origin=origin)
-            case Load(slot, start, data, windows, origin):
-                self.kv.load(slot, start, data, windows=windows, origin=origin)
-            case Copy(source, slot, start, end, least, source_origin, origin):
-                self.kv.copy(source, slot, start, end, least, source_origin=source_origin, origin=origin)
-            case Relocate(_, source, target, rows):
-                self.kv.relocate(source, target, rows)
-                if self.states is not None:  # a module shares its target's: to copy them twice changes nothing
-                    self.states.relocate(source, target, rows)
+            case Save(slot, start, end, windows, pages):
+                return self.kv.save(slot, start, end, pages, windows=windows)
+            case Load(slot, start, data, windows, pages):
+                self.kv.load(slot, start, data, pages, windows=windows)
+            case Copy(source, slot, start, end, least, source_pages, pages):
+                self.kv.copy(source, slot, start, end, source_pages, pages, least)
             case SaveState(_, buffer) if self.buffers is not None:
                 return self.buffers.save(buffer)
             case LoadState(_, buffer, data) if self.buffers is not None:
@@ -319,8 +312,15 @@ class Transformer:
 
     # --- what a drafter overrides -----------------------------------------------------------------------------------
 
+    states_before = 0
+
     def embed(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Return what goes into the first layer, `[rows, hidden]`; the arguments are `[rows]` each, see `Batch`."""
+        """Return what goes into the first layer, `[rows, hidden]`.
+
+        Args:
+            token_ids: `[rows]`.
+            places: `[rows]`, of the states that a drafter's rows go on from: `states_before` positions before their own.
+        """
         embedded = self.weights.embedding(token_ids)
         return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)
 
@@ -383,6 +383,12 @@ def _output(sampled: Sequence[SampledRow], sums: Sequence[float], given: RowsGiv
     accepted = len(list(takewhile(lambda row: row.accepted, sampled)))
     tokens = tuple(row.token for row in sampled[: accepted + 1])
     return SegmentOutput(finite=True, tokens=tokens, given=given)
+
+
+def _places(segments: Sequence[Segment], before: int = 0) -> list[int]:
+    """Return the places of all rows, or of the positions that lie so many before them."""
+    tables = ((segment.pages, segment.start - before, segment.end - before) for segment in segments)
+    return [place for pages, start, end in tables for place in pages.places(start, end)]
 
 
 def _row_ranges(segments: Sequence[Segment]) -> list[range]:

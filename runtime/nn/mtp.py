@@ -87,11 +87,13 @@ class MtpModule(Transformer):
         )
         self._mtp = weights
 
+    states_before = 1
+
     def embed(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
         """Project the tokens' embeddings and the states before them to `[rows, hidden]`."""
         assert self.states is not None
         embedded = self._mtp.token_norm(super().embed(token_ids, places))
-        state = self._mtp.state_norm(self.states.read(places - 1))
+        state = self._mtp.state_norm(self.states.read(places))
         return self._mtp.projection(torch.cat((embedded, state), dim=-1))
 
     def store_states(self, batch: Batch, states: torch.Tensor) -> None:

@@ -26,7 +26,7 @@ from runtime.nn.mtp import MtpModule
 from runtime.nn.weights import weight_bytes
 from runtime.sampling.tokens import DraftToken, SampleSpec
 from runtime.selftest.findings import Figures, Mismatch, NotHere
-from runtime.selftest.rates import GREEDY, placed
+from runtime.selftest.rates import GREEDY, placed, slot_pages
 from runtime.selftest.states import copy_state, with_states
 from runtime.step.device import MAX_LAYERS_AHEAD
 from runtime.step.step import Segment, run_step
@@ -263,14 +263,15 @@ class Parity:
         """Out of a slot and into another, by way of host memory and directly: bit for bit, and then gone on from."""
         model, text, middle = self._subject.model, self._text, len(self._text) // 2
         self._subject.score(0, text[:middle], middle)
-        saved = model.transfer(Save(0, 0, middle))
+        first, second, third = (slot_pages(model, slot) for slot in range(3))
+        saved = model.transfer(Save(0, 0, middle, pages=first))
         assert saved is not None
-        model.transfer(Load(1, 0, saved, origin=model.context))
-        model.transfer(Copy(1, 2, 0, middle, source_origin=model.context, origin=2 * model.context))
+        model.transfer(Load(1, 0, saved, pages=second))
+        model.transfer(Copy(1, 2, 0, middle, source_pages=second, pages=third))
         figures = []
-        for slot in (1, 2):
+        for slot, pages in ((1, second), (2, third)):
             copy_state(model.buffers, slot - 1, slot, middle)
-            again = model.transfer(Save(slot, 0, middle, origin=slot * model.context))
+            again = model.transfer(Save(slot, 0, middle, pages=pages))
             assert again is not None
             if not torch.equal(again, saved):
                 raise Mismatch(f"KV that was moved to slot {slot} is not what it was")

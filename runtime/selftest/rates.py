@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import torch
 import torch.nn.functional as F
 
+from runtime.kv.pages import PageTable, in_one_piece, pages_for
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.states import with_states
@@ -94,8 +95,13 @@ class HasContext(Protocol):
 
 
 def placed(model: HasContext, segments: Sequence[Segment]) -> list[Segment]:
-    """Return the same segments, each slot with a place of its own in the arena, as long as the context."""
-    return [replace(segment, origin=segment.slot * model.context) for segment in segments]
+    """Return the same segments, each slot with pages of its own, for all of the context."""
+    return [replace(segment, pages=slot_pages(model, segment.slot)) for segment in segments]
+
+
+def slot_pages(model: HasContext, slot: int) -> PageTable:
+    """Return the pages of a slot, where each has as many as the context takes."""
+    return in_one_piece(model.context, slot * pages_for(model.context))
 
 
 def step(model: Transformer, segments: Sequence[Segment], ahead: Ahead[Batch] | None = None) -> StepResult:

@@ -16,7 +16,6 @@ import trio
 
 from runtime.step.burst import RunningBurst
 from runtime.step.step import run_step
-from runtime.step.transfer import Relocate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -98,7 +97,7 @@ class InlineExecutor:
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
         await trio.lowlevel.cancel_shielded_checkpoint()
-        return transfer_all(self._model, self._drafter, transfers)
+        return transfer_all(self._model, transfers)
 
     async def recover(self) -> None:
         """Do nothing: there is no thread to be lost."""
@@ -171,7 +170,7 @@ class SimulatedExecutor:
         """Move KV, as `Executor.transfer`, after a sleep for each transfer."""
         with trio.CancelScope(shield=True):
             await trio.sleep(self._layer_seconds(0) * len(transfers))
-        return transfer_all(self._model, self._drafter, transfers)
+        return transfer_all(self._model, transfers)
 
     async def recover(self) -> None:
         """Do nothing: there is no thread to be lost."""
@@ -205,10 +204,6 @@ class _BegunStep:
             self.result = outcome.Error(error)
 
 
-class NotCopied(Exception):
-    """A piece of a sequence was not moved within the arena, since one before it was not."""
-
-
 def run_to_end(step: Generator[None, None, StepResult], *layer_done: Callable[[], None] | None) -> StepResult:
     """Run the rest of `step` on this thread, calling each `layer_done` that is not None at the end of each layer."""
     while True:
@@ -223,31 +218,10 @@ def run_to_end(step: Generator[None, None, StepResult], *layer_done: Callable[[]
 
 
 def transfer_all(
-    model: StepModel[Any], drafter: StepModel[Any] | None, transfers: Sequence[Transfer]
+    model: StepModel[Any], transfers: Sequence[Transfer]
 ) -> list[outcome.Outcome[torch.Tensor | None]]:
-    """Carry out `transfers` in order, and return what each returned or raised.
-
-    They are of the target's KV, but for what moves within the arena: the drafter's has the same places there.  Such a
-    piece is not copied behind one that failed: it may lie where that has to be copied from again.
-    """
-    results: list[outcome.Outcome[torch.Tensor | None]] = []
-    has_failed = False
-    for transfer in transfers:
-        is_piece = isinstance(transfer, Relocate)
-        if is_piece and has_failed:
-            results.append(outcome.Error(NotCopied("a piece before this one could not be copied")))
-            continue
-        result = attempt(partial(transfer_one, model, drafter, transfer))
-        has_failed |= is_piece and isinstance(result, outcome.Error)
-        results.append(result)
-    return results
-
-
-def transfer_one(model: StepModel[Any], drafter: StepModel[Any] | None, transfer: Transfer) -> torch.Tensor | None:
-    """Carry out a transfer, and return what the target returned."""
-    if drafter is not None and isinstance(transfer, Relocate):
-        drafter.transfer(transfer)
-    return model.transfer(transfer)
+    """Carry out `transfers`, which are of the target's KV, in order, and return what each returned or raised."""
+    return [attempt(partial(model.transfer, transfer)) for transfer in transfers]
 
 
 def attempt(function: Callable[[], T]) -> outcome.Outcome[T]:

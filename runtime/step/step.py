@@ -12,6 +12,7 @@ from ctypes import addressof, c_int32
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
+from runtime.kv.pages import NO_PAGES, PageTable
 from runtime.step.prompt_rows.wanted import NOTHING
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Segment:
             where no token is wanted, as after all but the last prefill chunk.
         drafts: tokens to be verified, which the last of the rows are.
         first: no position before this one has KV; above 0 only where a drafter began in the middle of a sequence.
-        origin: where position 0 of the sequence lies in the arena of KV.
+        pages: where the sequence lies in the pool of KV.
         wanted: what its rows, which are a prompt's, are to give besides KV; None for nothing.
         state: the buffer with the state of recurrent layers behind the first `start` tokens; None for that of a
             sequence's beginning.
@@ -84,7 +85,7 @@ class Segment:
     drafts: Sequence[DraftToken] = ()
     first: int = 0
     wanted: RowsWanted | None = None
-    origin: int = 0
+    pages: PageTable = NO_PAGES
     state: int | None = None
     next_states: tuple[tuple[int, int], ...] = ()
     spare_states: tuple[int, ...] = ()
@@ -107,7 +108,7 @@ class Segment:
             self.token_ids[first:end],
             self.mark,
             first=self.first,
-            origin=self.origin,
+            pages=self.pages,
             state=passed[0][1] if first and passed else self.state,
             next_states=(*wanted, *(passed if end < len(self.token_ids) else ())),
         )

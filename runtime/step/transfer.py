@@ -1,12 +1,14 @@
 """Transfers of KV and states between slots and host memory, which the device thread carries out between steps.
 
-Those of KV say where the sequence of a slot lies, its origin in the arena: the device has no record of that.
+Those of KV say in which pages the sequence of a slot lies: the device has no record of that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from runtime.kv.pages import NO_PAGES, PageTable
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +29,7 @@ class Save:
     start: int
     end: int
     windows: bool = True
-    origin: int = 0
+    pages: PageTable = NO_PAGES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,12 +43,12 @@ class Load:
     start: int
     data: KVData
     windows: bool = True
-    origin: int = 0
+    pages: PageTable = NO_PAGES
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copy positions `start` to `end` from one slot to the same positions of another.
+    """Copy positions `start` to `end` from one slot to the same positions of another, in pages that it alone has.
 
     Of rings, all is copied with which the sequence can go on from length `least` or any up to `end`; nothing where that
     is None.
@@ -57,21 +59,8 @@ class Copy:
     start: int
     end: int
     least: int | None = 0
-    source_origin: int = 0
-    origin: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Relocate:
-    """Copy rows of a slot's sequence from one place of the arena to another, which do not overlap.
-
-    So is what the drafter has at these places, its KV and the states that it goes on from.
-    """
-
-    slot: int
-    source: int
-    target: int
-    rows: int
+    source_pages: PageTable = NO_PAGES
+    pages: PageTable = NO_PAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,4 +80,4 @@ class LoadState:
     data: KVData
 
 
-Transfer: TypeAlias = Save | Load | Copy | Relocate | SaveState | LoadState
+Transfer: TypeAlias = Save | Load | Copy | SaveState | LoadState

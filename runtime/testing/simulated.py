@@ -28,13 +28,15 @@ from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 from runtime.step.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState
+from runtime.kv.cache import pool_positions
+from runtime.step.transfer import Copy, Load, LoadState, Save, SaveState
 from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from runtime.chat.chat import Chat
+    from runtime.kv.pages import PageTable
     from runtime.kv.rings import Rings
     from runtime.sampling.tokens import TokenMask
     from runtime.step.step import Segment
@@ -110,14 +112,14 @@ class SimulatedModel:
     ) -> None:
         self.slots = slots
         self.context = context
-        self.positions = slots * context if positions is None else positions
+        self.positions = pool_positions(slots, context, positions)
         self.num_layers = num_layers
         self.vocab_size = vocab_size
         self.rings = rings
         self.ring = 0 if rings is None else rings.widest + rings.slack
         self.windows = [[_POISON] * self.ring for _ in range(slots)]
         self.buffers = [_POISON] * state_buffers  # of the recurrent layer
-        # By places in the arena.  States are the KV's, but not where that was moved in.
+        # By places in the pool.  States are the KV's, but not where that was moved in.
         self.kv = [_POISON] * self.positions
         self.states = [_POISON] * self.positions
         self._next: SimulatedBatch | None = None  # begun before it was known whether it is wanted
@@ -155,8 +157,8 @@ class SimulatedModel:
     def _begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         # A layer that is cut short leaves half-written rows behind; so does this.
         for segment in segments:
-            first, end = segment.origin + segment.start, segment.origin + segment.end
-            self.kv[first:end] = [_POISON] * (end - first)
+            for place in segment.pages.places(segment.start, segment.end):
+                self.kv[place] = _POISON
             self.write_windows(segment.slot, segment.start, [_POISON] * len(segment.token_ids))
             for _, buffer in segment.next_states:
                 self.buffers[buffer] = _POISON
@@ -198,26 +200,32 @@ class SimulatedModel:
         """Move rows of KV, of which a `Save` gives `[layers, tokens]` of int64, or a state."""
         assert self._next is None, "KV is moved while a step is begun ahead"
         match transfer:
-            case Save(slot, start, end, windows, origin):
-                layers = [self.kv[origin + start : origin + end]]
+            case Save(slot, start, end, windows, pages):
+                layers = [self.rows(pages, start, end)]
                 layers += [self.read_windows(slot, start, end)] if windows and self.ring else []
                 return torch.tensor([[state - _SIGN for state in rows] for rows in layers])
-            case Load(slot, start, data, windows, origin):
+            case Load(slot, start, data, windows, pages):
                 layers = [[state + _SIGN for state in rows] for rows in data.tolist()]
-                self.kv[origin + start : origin + start + len(layers[0])] = layers[0]
+                self.put_rows(pages, start, layers[0])
                 if windows and self.ring and len(layers) > 1:
                     self.write_windows(slot, start, layers[1])
-            case Copy(source, slot, start, end, least, source_origin, origin):
-                self.kv[origin + start : origin + end] = self.kv[source_origin + start : source_origin + end]
+            case Copy(source, slot, start, end, least, source_pages, pages):
+                self.put_rows(pages, start, self.rows(source_pages, start, end))
                 self.copy_windows(source, slot, end, least)
-            case Relocate(_, source, target, rows):
-                for held in (self.kv, self.states):
-                    held[target : target + rows] = held[source : source + rows]
             case SaveState(_, buffer):
                 return pack_state(self.buffers[buffer])
             case LoadState(_, buffer, data):
                 self.buffers[buffer] = unpack_state(data)
         return None
+
+    def rows(self, pages: PageTable, start: int, end: int) -> list[int]:
+        """Return the KV at these positions of a sequence."""
+        return [self.kv[place] for place in pages.places(start, end)]
+
+    def put_rows(self, pages: PageTable, start: int, rows: Sequence[int]) -> None:
+        """Put KV at the positions of a sequence from `start` on."""
+        for place, row in zip(pages.places(start, start + len(rows)), rows, strict=True):
+            self.kv[place] = row
 
     # --- the windowed layer -----------------------------------------------------------------------------------------
 
@@ -237,18 +245,18 @@ class SimulatedModel:
             first = max(0, least - self.rings.widest + 1)
             self.write_windows(slot, first, self.read_windows(source, first, end))
 
-    def lost(self, slot: int, origin: int, first: int, end: int) -> list[int]:
+    def lost(self, slot: int, pages: PageTable, first: int, end: int) -> list[int]:
         """The positions, from `first` on, whose rows are not in the ring of a slot that has these positions' KV."""
         if not self.ring:
             return []
-        rows = zip(range(first, end), self.read_windows(slot, first, end), strict=True)
-        return [position for position, row in rows if row != window_row(self.kv[origin + position])]
+        rows = zip(range(first, end), self.read_windows(slot, first, end), self.rows(pages, first, end), strict=True)
+        return [position for position, row, whole in rows if row != window_row(whole)]
 
     # ------------------------------------------------------------------------------------------------------------------
 
     def _write(self, segment: Segment) -> None:
-        origin, rings = segment.origin, self.rings
-        state = self.kv[origin + segment.start - 1] if segment.start > segment.first else _ROOT
+        pages, rings = segment.pages, self.rings
+        state = self.kv[pages.place(segment.start - 1)] if segment.start > segment.first else _ROOT
         recurrent, left = _ROOT if segment.state is None else self.buffers[segment.state], dict(segment.next_states)
         for position, token_id in enumerate(segment.token_ids, start=segment.start):
             is_wrong = bool(self.buffers) and recurrent != state
@@ -257,9 +265,10 @@ class SimulatedModel:
                 self.buffers[left[end]] = recurrent
             if is_wrong:
                 state ^= _LOST
-            if rings is not None and self.lost(segment.slot, origin, rings.first_needed(position), position):
+            if rings is not None and self.lost(segment.slot, pages, rings.first_needed(position), position):
                 state ^= _LOST
-            self.kv[origin + position] = self.states[origin + position] = state
+            place = pages.place(position)
+            self.kv[place] = self.states[place] = state
             self.write_windows(segment.slot, position, [window_row(state)])
 
     def _sample(self, segment: Segment) -> list[int]:
@@ -269,7 +278,7 @@ class SimulatedModel:
         drafts, tokens = segment.drafts, list[int]()
         for i, position in enumerate(range(segment.end - 1 - len(drafts), segment.end)):
             mask = None if segment.sample.mask is None else segment.sample.masks[i]
-            tokens.append(self.allowed_token(self.next_token(self.kv[segment.origin + position]), mask))
+            tokens.append(self.allowed_token(self.next_token(self.kv[segment.pages.place(position)]), mask))
             if i < len(drafts) and drafts[i].token_id != tokens[-1]:
                 break
         return tokens
@@ -279,7 +288,7 @@ class SimulatedModel:
         wanted = segment.wanted
         if wanted is None:
             return NOTHING
-        rows = self.kv[segment.origin + segment.start : segment.origin + segment.end]
+        rows = self.rows(segment.pages, segment.start, segment.end)
         pooled = {Pooling.MEAN: rows, Pooling.LAST: rows[-1:], None: []}[wanted.pooling]
         scores = tuple(
             self.score(state, target, wanted.alternatives) for state, target in zip(rows, wanted.targets, strict=False)
@@ -320,7 +329,7 @@ class SimulatedModel:
 def _rows(segments: Sequence[Segment]) -> list[tuple[object, ...]]:
     """Return what segments compute, and where it lies."""
     return [
-        (one.slot, one.origin, one.start, list(one.token_ids), one.state, one.next_states, one.spare_states)
+        (one.slot, one.pages, one.start, list(one.token_ids), one.state, one.next_states, one.spare_states)
         for one in segments
     ]
 
@@ -336,7 +345,7 @@ class SimulatedDrafter(SimulatedModel):
     the tokens before, its guesses are no better than chance, and the count of accepted drafts shows it.
 
     Args:
-        target: of which it has the arena and vocabulary.
+        target: of which it has the pool and vocabulary.
         accuracy: share of right guesses.
         from_states: goes on from the target's states, as an MTP module does.
     """
@@ -362,19 +371,19 @@ class SimulatedDrafter(SimulatedModel):
     def _sample(self, segment: Segment) -> list[int]:
         if segment.sample is None:
             return []
-        last = segment.origin + segment.end - 1
+        last = segment.pages.place(segment.end - 1)
         if not self._from_states:
             return [self.allowed_token(self.guess(self.kv[last]), segment.sample.mask)]
         states = self._target.states
-        states[last] = _StandIn(chain(states[last - 1], segment.token_ids[-1]))
+        before = states[segment.pages.place(segment.end - 2)]
+        states[last] = _StandIn(chain(before, segment.token_ids[-1]))
         return [self.allowed_token(self.guess(states[last]), segment.sample.mask)]
 
     def _write(self, segment: Segment) -> None:
         """Rows that go on from what only stands in for the target's state are not those that will be right."""
         super()._write(segment)
-        before = segment.origin + segment.start - 1
-        if self._from_states and isinstance(self._target.states[before], _StandIn):
-            self.kv[segment.origin + segment.end - 1] ^= 1
+        if self._from_states and isinstance(self._target.states[segment.pages.place(segment.start - 1)], _StandIn):
+            self.kv[segment.pages.place(segment.end - 1)] ^= 1
 
 
 class SimulatedAssistant(SimulatedDrafter):
@@ -389,7 +398,7 @@ class SimulatedAssistant(SimulatedDrafter):
 
     def _sample(self, segment: Segment) -> list[int]:
         assert segment.sample is not None, "its rows draw a draft each"
-        states, before = self._target.states, segment.origin + segment.first - 1
+        states, before = self._target.states, segment.pages.place(segment.first - 1)
         seen = states[before]
         if not isinstance(seen, _StandIn) and seen != self._target.kv[before]:
             seen ^= _LOST

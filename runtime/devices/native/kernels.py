@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from runtime.devices.native.structures import Layer, Marks, Matrix, Stack, Step
 
-INTERFACE = 20
+INTERFACE = 21
 """That of `source/layer.cpp`: a library that was built of another one is not used."""
 
 NEEDS = "they need an x86-64 processor with AVX2 and FMA, or 64-bit Arm"

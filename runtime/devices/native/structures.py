@@ -154,7 +154,9 @@ class Rows(Structure):
         ("keys", c_void_p),
         ("values", c_void_p),
         ("head_stride", c_int64),
-        ("length", c_int32),
+        ("length", c_int32),  # positions that are seen
+        ("first", c_int32),  # of them
+        ("pages", c_void_p),  # int32
         ("state", c_int32),  # the buffer of that before the rows
         ("wanted", c_int32),  # states
         ("states", POINTER(State)),

@@ -11,11 +11,12 @@ import torch
 
 from runtime.devices.parallel.share import share_config
 from runtime.kv.cache import KVCache
-from runtime.step.transfer import Copy, Load, Relocate, Save
+from runtime.step.transfer import Copy, Load, Save
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
     from runtime.devices.parallel.lines import Lines
+    from runtime.kv.pages import PageTable
     from runtime.kv.rings import Rings
 
 HEADS = 2  # the dimension of `[pieces, parts, kv_heads, tokens, dim]` that is divided
@@ -56,18 +57,18 @@ class DividedKV(KVCache):
         """The shape of one token's KV on all ranks together: `(pieces, parts, kv_heads, dim)`."""
         return self._whole_shape
 
-    def save(self, slot: int, start: int, end: int, *, windows: bool = True, origin: int = 0) -> torch.Tensor:
+    def save(self, slot: int, start: int, end: int, pages: PageTable, *, windows: bool = True) -> torch.Tensor:
         """Return a copy of all heads in host memory, as `KVCache.save`."""
         if self._is_divided:
-            self._lines.tell(Save(slot, start, end, windows, origin))
-        own = super().save(slot, start, end, windows=windows, origin=origin)
+            self._lines.tell(Save(slot, start, end, windows, pages))
+        own = super().save(slot, start, end, pages, windows=windows)
         return torch.cat([own, *self._lines.answers()], dim=HEADS) if self._is_divided else own
 
-    def load(self, slot: int, start: int, data: torch.Tensor, *, windows: bool = True, origin: int = 0) -> None:
+    def load(self, slot: int, start: int, data: torch.Tensor, pages: PageTable, *, windows: bool = True) -> None:
         """Write all heads, each rank its own, as `KVCache.load`."""
         own, *others = data.chunk(self._ranks, dim=HEADS) if self._is_divided else [data] * self._ranks
-        self._lines.tell_each([Load(slot, start, share.clone(), windows, origin) for share in others])
-        super().load(slot, start, own, windows=windows, origin=origin)
+        self._lines.tell_each([Load(slot, start, share.clone(), windows, pages) for share in others])
+        super().load(slot, start, own, pages, windows=windows)
 
     def copy(
         self,
@@ -75,16 +76,10 @@ class DividedKV(KVCache):
         slot: int,
         start: int,
         end: int,
+        source_pages: PageTable,
+        pages: PageTable,
         least: int | None = 0,
-        *,
-        source_origin: int = 0,
-        origin: int = 0,
     ) -> None:
         """Copy on all ranks, as `KVCache.copy`."""
-        self._lines.tell(Copy(source, slot, start, end, least, source_origin, origin))
-        super().copy(source, slot, start, end, least, source_origin=source_origin, origin=origin)
-
-    def relocate(self, source: int, target: int, rows: int) -> None:
-        """Copy on all ranks, as `KVCache.relocate`."""
-        self._lines.tell(Relocate(0, source, target, rows))
-        super().relocate(source, target, rows)
+        self._lines.tell(Copy(source, slot, start, end, least, source_pages, pages))
+        super().copy(source, slot, start, end, source_pages, pages, least)

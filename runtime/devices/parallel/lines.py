@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from multiprocessing.connection import Connection
 
+    from runtime.kv.pages import PageTable
+
 
 # --- messages ---------------------------------------------------------------------------------------------------------
 
@@ -28,21 +30,21 @@ class Rows:
     start: int
     token_ids: tuple[int, ...]
     first: int
-    origin: int
+    pages: PageTable
     is_cancelled: bool
 
     @classmethod
     def of(cls, segment: Segment) -> Rows:
         """Return what the other ranks need of a segment."""
         tokens = tuple(segment.token_ids)
-        return cls(segment.slot, segment.start, tokens, segment.first, segment.origin, segment.mark.at is not None)
+        return cls(segment.slot, segment.start, tokens, segment.first, segment.pages, segment.mark.at is not None)
 
     def segment(self) -> Segment:
         """Return the segment, with a mark of its own, after which no token is drawn."""
         mark = CancelMark()
         if self.is_cancelled:
             mark.set(lambda: 0.0)
-        return Segment(self.slot, self.start, self.token_ids, mark, first=self.first, origin=self.origin)
+        return Segment(self.slot, self.start, self.token_ids, mark, first=self.first, pages=self.pages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,8 +88,8 @@ class LatentAttention:
         own = queries.split_with_sizes(counts)
         stored = []
         for segment, new in zip(batch.segments, latents.split_with_sizes(counts), strict=True):
-            kv.write(self._index, segment.slot, segment.start, new[None, None], segment.origin)
-            (rows,) = kv.read(self._index, segment.slot, segment.first, segment.end, segment.origin)
+            kv.write(self._index, segment.slot, segment.start, new[None, None], segment.pages)
+            (rows,) = kv.read(self._index, segment.slot, segment.first, segment.end, segment.pages)
             stored.append(rows)  # [1, length, stored_dim]
         mask = batch.masks[self._mask]
         few = [i for i, count in enumerate(counts) if count < self._least_expanded]

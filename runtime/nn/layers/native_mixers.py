@@ -10,6 +10,8 @@ import torch
 
 from runtime.checkpoint.families.activations import OutputGate
 from runtime.devices.native.structures import LANES, Rows, State, Step
+from runtime.kv.cache import Addresses
+from runtime.kv.pages import NO_PAGES
 from runtime.kv.states import StateBuffers
 from runtime.nn.layers.attention import first_visible
 from runtime.nn.layers.gated_delta import GatedDelta
@@ -94,7 +96,7 @@ class NativeAttention:
 
     def place(self, kv: KVCache) -> int:
         """Return the address of its KV."""
-        return kv.addresses(self.index, 0, 0)[0]
+        return kv.addresses(self.index, 0, 0, NO_PAGES).keys
 
     def keys(self, segment: Segment) -> int:
         """Return how many positions a segment's rows see."""
@@ -111,17 +113,19 @@ class NativeAttention:
             own.length = self.keys(segment)
             first = segment.end - own.length
             if kv.is_whole(self.index, first, segment.end):
-                own.keys, own.values, own.head_stride = kv.addresses(self.index, segment.slot, first, segment.origin)
+                at = kv.addresses(self.index, segment.slot, first, segment.pages)
             else:
-                keys, values = kv.read(self.index, segment.slot, first, segment.end, segment.origin)
+                keys, values = kv.read(self.index, segment.slot, first, segment.end, segment.pages)
                 copied.append(partial(self._write_back, segment, (keys, values), kv))
-                own.keys, own.values, own.head_stride = keys.data_ptr(), values.data_ptr(), keys.stride(0)
+                at = Addresses(keys.data_ptr(), values.data_ptr(), keys.stride(0), 0, kv.one_piece)
+            own.keys, own.values, own.head_stride = at.keys, at.values, at.head
+            own.first, own.pages = at.first, at.pages.address
         return copied
 
     def _write_back(self, segment: Segment, copied: Sequence[Tensor], kv: KVCache) -> None:
         """Write the new rows of copies: of a ring that ends among the positions that were read."""
         written = torch.stack([part[:, segment.start - segment.end :] for part in copied])
-        kv.write(self.index, segment.slot, segment.start, written, segment.origin)
+        kv.write(self.index, segment.slot, segment.start, written, segment.pages)
 
 
 NativeMixer: TypeAlias = NativeAttention | NativeRecurrence

@@ -94,9 +94,9 @@ class SelfAttention:
         attended = []
         for segment, asking, new in zip(batch.segments, queries, written, strict=True):
             if own:
-                kv.write(self._index, segment.slot, segment.start, new, segment.origin)
+                kv.write(self._index, segment.slot, segment.start, new, segment.pages)
             first = first_visible(segment, self._window)
-            keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.origin)
+            keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.pages)
             attended.append(attend(asking, keys, values, mask, self._tile_kernel))
         return self._leave(torch.cat(attended) if len(attended) > 1 else attended[0], projected)
 

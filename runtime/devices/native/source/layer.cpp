@@ -14,7 +14,7 @@
 #include "structures.h"
 
 // To be raised with every change of a structure or function below.
-extern "C" int cede_interface() { return 20; }
+extern "C" int cede_interface() { return 21; }
 
 #if (defined(__x86_64__) || defined(__AARCH64EL__)) && defined(__GNUC__) && !defined(CEDE_WITHOUT_KERNELS)  // a test defines the last
 #define CEDE_HAS_KERNELS 1

@@ -22,6 +22,7 @@ void attend_all(Context& context, const Layer& layer, const Step& step) {
             return reinterpret_cast<T*>(static_cast<char*>(first) + step.shift) + segment.head_stride * kv_head;
         };
         T *keys = of_layer(segment.keys), *values = of_layer(segment.values);
+        const Pages pages{segment.pages, segment.first};
         for (int i = 0; i < segment.rows; ++i) {
             const size_t row = segment.first_row + i, position = segment.length - segment.rows + i;
             float* own = context.projected.data() + row * all_heads;
@@ -44,9 +45,10 @@ void attend_all(Context& context, const Layer& layer, const Step& step) {
                     store(numbers + d, rounded<T>(times(load(numbers + d), splat(step.query_scale[row]))));
             }
             prepare(heads + kv_head);
+            const size_t place = position + pages.shift(position);
             for (int d = 0; d < dim; d += LANES) {
-                store(keys + position * dim + d, load(own + static_cast<size_t>(heads + kv_head) * dim + d));
-                store(values + position * dim + d, load(own + static_cast<size_t>(heads + kv_heads + kv_head) * dim + d));
+                store(keys + place * dim + d, load(own + static_cast<size_t>(heads + kv_head) * dim + d));
+                store(values + place * dim + d, load(own + static_cast<size_t>(heads + kv_heads + kv_head) * dim + d));
             }
         }
         in_turns<MOST_QUERIES>(segment.rows * group, [&](auto count, int place) {
@@ -60,7 +62,7 @@ void attend_all(Context& context, const Layer& layer, const Step& step) {
                               context.scores.data() + longest * (static_cast<size_t>(piece) * MOST_QUERIES + i),
                               context.mixed.data() + row * query + static_cast<size_t>(head) * dim};
             }
-            attend<count()>(queries, keys, values, dim, layer.attention_scale);
+            attend<count()>(queries, keys, values, pages, dim, layer.attention_scale);
         });
         for (int i = 0; layer.is_gated && i < segment.rows; ++i) {
             const size_t row = segment.first_row + i;

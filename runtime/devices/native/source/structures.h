@@ -119,9 +119,11 @@ struct State {
 // The rows of one sequence.
 struct Segment {
     int32_t first_row, rows;
-    void *keys, *values;  // of the first KV head, `[length, dim]`; the last `rows` of them are to be written
-    int64_t head_stride;  // from one KV head to the next, in numbers
-    int32_t length;       // the new rows included
+    void *keys, *values;   // of the first KV head, `[places, dim]`
+    int64_t head_stride;   // from one KV head to the next, in numbers
+    int32_t length;        // positions that are seen, the last `rows` of which are to be written
+    int32_t first;         // the first of them
+    const int32_t* pages;  // page i has the places of positions i * `PAGE` and those behind it
     int32_t state;        // the buffer of that before the rows; the last that is wanted may be the same
     int32_t wanted;       // how many `states` there are
     const State* states;  // in the order of their rows
