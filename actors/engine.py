@@ -83,7 +83,7 @@ class Engine:
         table = SlotTable(
             config.slots,
             model.context_length,
-            retained_extents=config.slots if config.preemption == "on" and model.rings is None else 0,
+            retained_places=config.slots if config.preemption == "on" and model.rings is None else 0,
             positions=model.positions,
             root=cache.root,
             proposer=config.speculate,

@@ -130,19 +130,19 @@ class Submit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CopyPrefix:
-    """Copy KV of the prompt from another slot, up to position `end`, if that slot still has it when the turn comes.
+    """Have KV of the prompt of another slot, up to position `end`, if that slot still has it when the turn comes.
+
+    Whole pages are shared; the rest, and what rings have, is copied.
 
     The reply is whether it is worth looking for more: not if the device failed.
 
     Attributes:
         source: the other slot.
-        is_last: nothing more is to be copied, so that what rings have is copied, too.
     """
 
     ticket: Ticket
     source: int
     end: int
-    is_last: bool = True
     reply: Reply[bool] = field(default_factory=Reply)
 
 

@@ -133,7 +133,7 @@ class Preempted(GenerationEvent):
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """A free slot and a retained extent have exchanged what they hold; nothing was copied."""
+    """A free slot and a retained place have exchanged what they hold; nothing was copied."""
 
     slot: int
     retained: int

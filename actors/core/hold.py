@@ -282,15 +282,13 @@ class Hold:
         """
         return await following.wait(self.ticket.note_cancel)
 
-    async def copy_prefix(self, source: int, end: int, *, is_last: bool = True) -> bool:
-        """Have KV of the prompt copied from another slot, up to position `end`; False if the device failed.
-
-        Where layers have rings, no prefix is of use before the last piece was copied.
+    async def copy_prefix(self, source: int, end: int) -> bool:
+        """Have KV of the prompt of another slot, up to position `end`; False if the device failed.
 
         Raises:
             DeviceLost: the device was lost since the grant.
         """
-        command = CopyPrefix(self.ticket, source, end, is_last)
+        command = CopyPrefix(self.ticket, source, end)
         return await self._ask(command, command.reply)
 
     async def load_blocks(self, fetched: Fetched, first: int, *, is_last: bool) -> Loaded | None:

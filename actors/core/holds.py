@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import outcome
 
 from actors.core.account import Ledger
-from actors.core.commands import Chunk, Submit, WasPreempted
+from actors.core.commands import Audit, Chunk, CopyPrefix, Submit, WasPreempted
 from actors.core.events import Leader
 from actors.core.hold import LEAST_IMPORTANT, Hold
 from actors.core.life import Event, State
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.pages import PAGE_TOKENS, pages_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,10 +103,19 @@ class HoldRecord:
         return self._pending if isinstance(self._pending, Submit) and self.mark.at is None else None
 
     def needed_capacity(self, draft_start: int) -> int:
-        """Return how many positions its slot must have for what its actor waits for: a prompt's at least."""
+        """Return how many positions its slot must have for what its actor waits for: a prompt's, where it is to be read.
+
+        What it can have of others takes no room before it has it.
+        """
         work, prompt = self._pending, len(self.hold.prompt)
+        if isinstance(work, Audit):
+            return 0
+        if isinstance(work, CopyPrefix):  # and one page for what is behind the last that is shared
+            return (pages_for(self.length) + 1) * PAGE_TOKENS
         if not isinstance(work, Submit):
             return prompt
+        if self.is_led:
+            return 0
         start = draft_start if work.phase is State.DRAFT else self.length
         return max(prompt, start + len(work.token_ids))
 

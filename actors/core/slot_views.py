@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runtime.kv.blocks import BlockKey
+    from runtime.kv.pages import PageTable
     from runtime.kv.token_chain import TokenChain
 
 GenerationKey: TypeAlias = tuple[str, int]
@@ -77,12 +78,12 @@ class SlotView(Protocol):
         """Number of the slot."""
 
     @property
-    def origin(self) -> int:
-        """Position where position 0 of its sequence lies in the arena of KV."""
+    def pages(self) -> PageTable:
+        """Pages of the pool of KV in which its sequence lies."""
 
     @property
     def capacity(self) -> int:
-        """Return how many positions its extent there has; 0 if it has none."""
+        """Return how many positions these have."""
 
     @property
     def used(self) -> int:
@@ -181,8 +182,7 @@ class SlotStatus:
         tokens: of the sequence that it works on.
         resident_tokens: whose KV stays in it while it is idle.
         draft_tokens: of which the drafter has KV: at rest no more than the resident ones.
-        origin: the position of the KV arena where its sequence begins.
-        capacity: how many positions it has there; 0 for none.
+        capacity: positions of its pages in the pool of KV.
     """
 
     id: int
@@ -191,7 +191,6 @@ class SlotStatus:
     tokens: int
     resident_tokens: int
     draft_tokens: int
-    origin: int = 0
     capacity: int = 0
 
 

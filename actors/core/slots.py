@@ -10,14 +10,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from actors.core.places.extents import Extents
 from actors.core.places.in_view import SlotsInView
+from actors.core.places.pages import SlotPages
 from actors.core.places.record import SlotRecord
 from actors.core.places.state_pool import StatePool, most_of_round
 from actors.core.places.states import States
 from actors.core.slot_views import NOT_RESTORED
 from runtime.common.ownership import TaskOwner
-from runtime.kv.arena import Arena
+from runtime.kv.pages import PagePool, pages_for, pool_positions
 from runtime.kv.token_chain import TokenChain
 from runtime.loading.served import Proposer
 
@@ -42,9 +42,9 @@ class SlotTable(SlotsInView):
 
     Args:
         slots, context: the most that run, and the most tokens of one.
-        retained_extents: places besides, for what was in slots that somebody more important got; 0 where there are
+        retained_places: places besides, for what was in slots that somebody more important got; 0 where there are
             `rings`, which are a slot's own.
-        positions: of the arena that they share; None for as many as all have at their longest.
+        positions: of the pool of KV that they share; None for as many as all have at their longest.
         root: of the tokens' chains.
         proposer: whose drafter may have KV, too (`SlotsInView.draft_start`).
         rings: where the target's windowed layers keep their KV, if not all of it.
@@ -57,7 +57,7 @@ class SlotTable(SlotsInView):
         slots: int,
         context: int,
         *,
-        retained_extents: int = 0,
+        retained_places: int = 0,
         positions: int | None = None,
         root: BlockKey = b"",
         proposer: Proposer = Proposer.OFF,
@@ -67,12 +67,12 @@ class SlotTable(SlotsInView):
     ) -> None:
         self.rings = rings
         self.owner = owner or TaskOwner()
-        arena = Arena(slots * context if positions is None else positions, longest=context)
         pool = StatePool(state_buffers) if state_buffers else None
-        records = [SlotRecord(i, TokenChain(root), rings, arena, pool) for i in range(slots + retained_extents)]
+        records = [SlotRecord(i, TokenChain(root), rings, pool) for i in range(slots + retained_places)]
         super().__init__(records, slots, context, proposer)
-        assert not retained_extents or rings is None, "what is in rings cannot be exchanged"
-        self.extents = Extents(arena, records, slots, self._changing)
+        assert not retained_places or rings is None, "what is in rings cannot be exchanged"
+        pages = PagePool(pages_for(pool_positions(slots, context, positions)))
+        self.pages = SlotPages(pages, records, slots, self._changing)
         of_round = most_of_round(state_buffers, slots)
         self.states = None if pool is None else States(pool, records, self._changing, lambda: self.grants, of_round)
         self._in_flight: frozenset[int] = frozenset()
@@ -102,11 +102,11 @@ class SlotTable(SlotsInView):
         The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
         with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
         are held for a retry goes to another's prompt only if there is no other.  `reserved` is how many tokens the
-        sequence may come to have.  None if no slot is free, or the arena could not keep the reservation.  What is
+        sequence may come to have.  None if no slot is free, or the pool could not keep the reservation.  What is
         computed for a generation that is `private` is told to nobody.
         """
         self.owner.check()
-        if not self.extents.grantable([reserved]):
+        if not self.pages.grantable([reserved]):
             return None
         cheapest, usable = self.cheapest(self.free, prompt, reuse=reuse, now=now, session=session)
         slot = self._changing(cheapest)
@@ -117,7 +117,7 @@ class SlotTable(SlotsInView):
             slot.displace_states(usable)
         slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
-        slot.owner, slot.session, slot.reserved = owner, session, self.extents.reservation(reserved)
+        slot.owner, slot.session, slot.reserved = owner, session, self.pages.reservation(reserved)
         return slot
 
     def release(self, slot: SlotView, held_until: float = 0.0) -> None:
@@ -140,7 +140,7 @@ class SlotTable(SlotsInView):
         if self.states is not None:
             record.displace_states(0)
         self.trim(slot, 0)
-        self.extents.counts.given_up += 1
+        self.pages.counts.given_up += 1
         return resident
 
     def exchange(self, slot: SlotView, retained: SlotView) -> None:
@@ -149,7 +149,6 @@ class SlotTable(SlotsInView):
         assert one.owner is None, f"slot {one.id} is held, and is to be exchanged"
         assert other.owner is None, f"place {other.id} is held, and is to be exchanged"
         one.exchange(other)
-        self.extents.exchange(one, other)
         self._tell(other)
         self._tell(one)
 

@@ -26,11 +26,10 @@ MIN_GAIN = 16
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """Another slot's committed prefix reaches farthest; its KV up to position `end` is one piece, perhaps the last."""
+    """Another slot's committed prefix reaches farthest: up to position `end`."""
 
     slot: SlotView
     end: int
-    is_last: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Restoration:
         failed: LiveSource | BlockSource | None = None
         while (source := self.next_source()) is not None and source != failed:
             if isinstance(source, LiveSource):
-                goes_on = await self._hold.copy_prefix(source.slot.id, source.end, is_last=source.is_last)
+                goes_on = await self._hold.copy_prefix(source.slot.id, source.end)
             else:
                 goes_on = await self._load(source)
                 if self._cache.tiers.has_states and not goes_on:
@@ -121,11 +120,10 @@ class Restoration:
             return tail
         if max(live, last * BLOCK_TOKENS) < have + (1 if self._hold.kept else MIN_GAIN):
             return None
-        staged = max(have, self._hold.slot.staged)
         if slot is not None and live >= last * BLOCK_TOKENS:
-            end = min(live, staged + cache.piece_blocks * BLOCK_TOKENS)
-            return LiveSource(slot, end, is_last=end == live)
+            return LiveSource(slot, live)
         if cache.rings is not None:
+            staged = max(have, self._hold.slot.staged)
             return self._piece_with_rings(cache.rings, first, staged // BLOCK_TOKENS, last)
         end = min(last, first + cache.piece_blocks)
         return BlockSource(tuple(prompt.keys[first:end]), first, is_last=end == last)
@@ -145,11 +143,9 @@ class Restoration:
                 keys, last, end = ending, len(ending), tail.end
         if max(live, end) < have + (1 if hold.kept else MIN_GAIN):
             return None
-        staged = max(have, hold.slot.staged)
         if slot is not None and live >= end:
-            end = min(live, staged + cache.piece_blocks * BLOCK_TOKENS)
-            return LiveSource(slot, end, is_last=end == live)
-        start = min(staged // BLOCK_TOKENS, last)
+            return LiveSource(slot, live)
+        start = min(max(have, hold.slot.staged) // BLOCK_TOKENS, last)
         end = min(last, start + cache.piece_blocks)
         state = (state_key(keys[last - 1]),) if end == last else ()
         return BlockSource((*keys[start:end], *state), start, is_last=end == last)

@@ -60,7 +60,7 @@ class StateLoads:
         trial = keys if state is None else (*keys, state.key)
         places = places_of(record.hold.prompt.keys[: end // BLOCK_TOKENS], 0) | places_of(keys, command.first)
         transfers: list[Transfer] = [
-            Load(record.slot.id, number * BLOCK_TOKENS, block.data, origin=record.slot.origin)
+            Load(record.slot.id, number * BLOCK_TOKENS, block.data, pages=record.slot.pages)
             for number, block in enumerate(blocks, start=command.first)
         ]
         source = Provenance(trial, places, restored_to=end)

@@ -53,7 +53,7 @@ class TransferPlanner:
         command = record.pending
         if record.mark.at is not None or self._cache.waiting.any_of(record.slot.id):
             return None
-        if len(record.hold.prompt) > record.slot.capacity or self._table.extents.is_relocating(record.slot):
+        if self._table.pages.must_be_owned(record.slot) or record.needed_capacity(0) > record.slot.capacity:
             return None
         match command:
             case CopyPrefix():
@@ -62,7 +62,7 @@ class TransferPlanner:
                 return self._plan_load(record, command)
             case Audit(start=start, block=block):
                 windows = block.whole and start >= record.slot.windows_from
-                save = Save(record.slot.id, start, start + BLOCK_TOKENS, windows, record.slot.origin)
+                save = Save(record.slot.id, start, start + BLOCK_TOKENS, windows, record.slot.pages)
                 return PlannedTransfers(record, command, [save], record.length)
         return None
 
@@ -72,28 +72,28 @@ class TransferPlanner:
             command.reply.set(outcome.Value(True))
             return None
         slot, source, rings = record.slot, self._table.slot(command.source), self._table.rings
-        if self._table.extents.is_relocating(source):
-            return None
-        start, least = min(max(record.length, slot.staged), command.end), None
         # Of earlier pieces it is not known how much of them a tier gave; all, if any.
         staged = slot.staged if slot.stands_on else 0
-        if command.is_last:
-            least = 0 if rings is None else max(source.least, rings.least_length(command.end))
-        elif rings is None and self._table.states is None:
-            least = 0
+        provenance = Provenance(
+            tuple(source.trial),
+            {key: first for key, first in source.stands_on.items() if first < command.end},
+            restored_to=max(staged, min(source.restored_to, command.end)),
+            # No step can write them before the copy is there.
+            states={command.end: source.states[command.end]} if source.states else NO_STATES,
+        )
+        start, least = record.length, 0 if rings is None else max(source.least, rings.least_length(command.end))
+        first, whole = self._table.pages.share(slot, source, command.end)
+        pieces = [(start, first, None), (whole, command.end, least)] if first < whole else [(start, command.end, least)]
         return PlannedTransfers(
             record,
             command,
-            [Copy(source.id, slot.id, start, command.end, least, source.origin, slot.origin)],
+            [
+                Copy(source.id, slot.id, start, end, part, source.pages, slot.pages)
+                for start, end, part in pieces
+                if start < end or (rings is not None and part is not None)
+            ],
             command.end,
-            # Now: who is granted the source while it is copied trims it.
-            Provenance(
-                tuple(source.trial),
-                {key: first for key, first in source.stands_on.items() if first < command.end},
-                restored_to=max(staged, min(source.restored_to, command.end)),
-                # No step can write them before the copy is there.
-                states={command.end: source.states[command.end]} if command.is_last and source.states else NO_STATES,
-            ),
+            provenance,
             least=least,
             alarms=self._cache.invalidation.alarms,
         )
@@ -127,7 +127,7 @@ class TransferPlanner:
             record,
             command,
             [
-                Load(record.slot.id, place, block.data, windows=place >= filled, origin=record.slot.origin)
+                Load(record.slot.id, place, block.data, windows=place >= filled, pages=record.slot.pages)
                 for place, block in zip(places, blocks, strict=True)
             ],
             max(end, record.length),
@@ -192,7 +192,7 @@ class TransferPlanner:
         source = self._table.slot(command.source)
         if source.suspect or source.tokens.shared_with(record.hold.prompt) < command.end:
             return False
-        return not command.is_last or command.end == source.usable(source.branch_point(command.end))
+        return command.end == source.usable(source.branch_point(command.end))
 
     # --- after --------------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,6 @@ class KVTransfers:
 
     Args:
         executor, table, cache, observers: the manager's.
-        lose: gives up the KV of a slot that could not be moved within the arena.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class KVTransfers:
         table: SlotTable,
         cache: PrefixCache,
         observers: Observers,
-        lose: Callable[[SlotView], None],
     ) -> None:
         self._executor = executor
         self._table = table
@@ -51,18 +49,17 @@ class KVTransfers:
         self._observers = observers
         self._planner = TransferPlanner(table, cache, observers)
         self._capacity = CapacityManager(table, cache)
-        self._lose = lose
 
     def ensure_capacity(self, holds: Holds) -> None:
-        """Give those who wait for room in the arena what there is, and begin what has to be done for it."""
+        """Give those who wait for room in the pool what there is, and begin what has to be done for it."""
         self._capacity.make(holds)
 
     async def run(self, holds: Holds) -> bool:
         """Move a bounded piece of KV; False if there was none, and none that need not be kept any more.
 
         First come blocks that are to be kept and are in slots that are held, since nothing may be written there before,
-        or whose room is wanted; then what actors want moved, and a piece of a sequence that gets another place.  Blocks
-        of free slots are copied when there are no others, and one at a time while anyone waits for tokens.
+        or whose room is wanted; then pages that are to be somebody's own, and what actors want moved.  Blocks of free
+        slots are copied when there are no others, and one at a time while anyone waits for tokens.
 
         Raises:
             DeviceLost: no step can run now.
@@ -71,26 +68,27 @@ class KVTransfers:
         self._begin_states()
         waiting = len(self._cache.waiting)
         saves = self._next_saves(holds)
+        # First in order, and of the pages that the slots have now: what follows may leave them to others.
+        transfers: list[Transfer] = [_save(self._table.slot(slot), block) for slot, block in saves]
+        copies = self._capacity.copies(holds)
         planned = [one for record in holds if (one := self._planner.plan(record)) is not None]
         # What is copied out of a slot goes before what is moved into it, of which its ring may lose that: a source has
         # more tokens than its target.
         planned.sort(key=lambda one: one.record.length)
-        pieces = self._capacity.pieces()
-        if not saves and not planned and not pieces:
+        if not saves and not copies and not planned:
             return len(self._cache.waiting) < waiting  # whose room may be what somebody waits for
-        transfers: list[Transfer] = [_save(self._table.slot(slot), block) for slot, block in saves]
+        transfers += copies
         transfers += [transfer for one in planned for transfer in one.transfers]
-        transfers += pieces
         if self._observers.transfer_begins:
             saved = tuple(SavedBlock(block.key, slot, block.start) for slot, block in saves)
             self._observers.tell(self._observers.transfer_begins, TransferBegins(tuple(transfers), saved))
         results = deque(await self._executor.transfer(transfers))
         if self._observers.transfer_ended:
             self._observers.tell(self._observers.transfer_ended, TransferEnded())
-        self._settle(saves, planned, results)
-        lost = self._capacity.settle(pieces, results)
-        if lost is not None:
-            self._lose(lost)
+        self._settle_saves(saves, results)
+        self._capacity.settle(copies, [results.popleft() for _ in copies])
+        for one in planned:
+            self._planner.settle(one, [results.popleft() for _ in one.transfers])
         return True
 
     def _begin_states(self) -> None:
@@ -108,32 +106,23 @@ class KVTransfers:
     def _next_saves(self, holds: Holds) -> list[tuple[int, SlotBlock]]:
         piece = self._cache.saved_blocks
         held = [record.slot.id for record in holds]
-        moving = self._table.extents.moving
-        still = {place.id for place in self._table.places if moving is None or place.id != moving.slot}
-        urgent = self._cache.next_saves(
-            [slot for slot in (*held, *self._capacity.urgent) if slot in still], piece, self._has_state
-        )
+        urgent = self._cache.next_saves([*held, *self._capacity.urgent], piece, self._has_state)
         if urgent:
             return urgent
-        # What is in a retained extent is copied while nobody works, since it is for nobody else; or where its room is
+        # What is in a retained place is copied while nobody works, since it is for nobody else; or where its room is
         # wanted.
         lent = self._table.free if holds else self._table.lent
-        places = [place.id for place in lent if place.id in still]
+        places = [place.id for place in lent]
         return self._cache.next_saves(places, 1 if holds else piece, self._has_state)
 
-    def _settle(
-        self,
-        saves: Sequence[tuple[int, SlotBlock]],
-        planned: Sequence[PlannedTransfers],
-        results: deque[outcome.Outcome[KVData | None]],
+    def _settle_saves(
+        self, saves: Sequence[tuple[int, SlotBlock]], results: deque[outcome.Outcome[KVData | None]]
     ) -> None:
         for _, block in saves:
             result = results.popleft()
             slot = self._cache.waiting.taken_from(block)
             if slot is not None:  # else what it stands on was found wrong meanwhile
                 self._keep(slot, block, result)
-        for one in planned:
-            self._planner.settle(one, [results.popleft() for _ in one.transfers])
 
     def _keep(self, slot: int, block: SlotBlock, saved: outcome.Outcome[KVData | None]) -> None:
         try:
@@ -148,4 +137,4 @@ class KVTransfers:
 def _save(slot: SlotView, block: SlotBlock) -> Save | SaveState:
     if block.buffer is not None:
         return SaveState(slot.id, block.buffer)
-    return Save(slot.id, block.start, block.end, block.whole, slot.origin)
+    return Save(slot.id, block.start, block.end, block.whole, slot.pages)

@@ -115,7 +115,7 @@ class Admission:
             raise device_lost(self._closed)
         ahead = [one.ticket for one in self._queue.values() if tickets[0].is_warm or not one.ticket.is_warm]
         reservations = [one.reserved for one in (*(one for one in ahead if one.is_due), *tickets)]
-        free, wait = self._table.extents.grantable(reservations, _slots_left_to(tickets[0], self._holds)), len(ahead)
+        free, wait = self._table.pages.grantable(reservations, _slots_left_to(tickets[0], self._holds)), len(ahead)
         more = len(tickets) - _room_for(tickets[0], free)
         if tickets[0].is_warm and self._others_work():  # it will not wait
             more = 0
@@ -236,16 +236,16 @@ class Admission:
         return waits or any(not record.is_warm for record in self._holds)
 
     def _grant(self, waiting: _Waiting) -> bool:
-        """False if no slot is free, or the arena has not the room that is reserved with one."""
+        """False if no slot is free, or the pool has not the room that is reserved with one."""
         ticket = waiting.ticket
-        if not self._table.extents.grantable([ticket.reserved]):
+        if not self._table.pages.grantable([ticket.reserved]):
             return False
         if self._is_late(waiting):
             return True
         record = waiting.preempted
         prompt = ticket.prompt if record is None else record.hold.prompt
         reuse = ticket.reuse if record is None else record.may_reuse
-        self._preemption.retained_extents.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
+        self._preemption.retained_places.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
         now, private = trio.current_time(), not ticket.reuse
         slot = self._table.grant(
             ticket.key, prompt, reuse=reuse, now=now, session=ticket.session, reserved=ticket.reserved, private=private

@@ -137,7 +137,7 @@ class Dispatch:
         self._table.release(slot, held_until)
         if not self._cache.waiting.any_of(slot.id):  # else what this hold has not overwritten yet is still to be kept
             self._cache.leave(slot.id, slot.resident(), held_until)
-        self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
+        self._table.pages.fit(slot, self._cache.waiting.end(slot.id))
         self._holds.remove(record)
         self._preemption.forget(record)
         account = record.close(Event.FINISHED if reason is None else Event.CANCELLED, self._now())

@@ -85,7 +85,7 @@ class Recovery:
         for place in self._table.lent:
             self._cache.waiting.forget(place.id)
             self._table.invalidate(place)
-        self._table.extents.clear()
+        self._table.pages.clear()
         queue_waits = isinstance(loss, DeviceThreadEnded)
         if queue_waits:
             self._admission.hold_back()
@@ -93,17 +93,6 @@ class Recovery:
             self._admission.turn_away(self.lost)
         if self._observers.device_lost:
             self._observers.tell(self._observers.device_lost, DeviceIsLost(self.lost, queue_waits=queue_waits))
-
-    def lose_slot(self, slot: SlotView) -> None:
-        """Give up the KV of one slot, which the device could not move; whoever holds it is told that it is lost."""
-        record = next((record for record in self._holds if record.slot is slot), None)
-        if record is None:
-            self._cache.waiting.forget(slot.id)
-            self._table.invalidate(slot)
-        else:
-            logger.error("the KV of request %s could not be moved", record.hold.request_id)
-            self._invalidate(record)
-            record.lose("its KV could not be moved")
 
     async def bring_back(self, loss: DeviceLost) -> None:
         """Post `Recovered` once steps can run again, or once it is known that they never will."""

@@ -73,7 +73,7 @@ class SlotManager:
         queue_limit: how many may wait for a slot.
         ageing: seconds that count as one level of priority for a class of the queue that is passed over.
         preemption: who is more important takes slots of those who are less so.
-        position_bytes: of the KV of one position of the arena; 0 where that is not known.
+        position_bytes: of the KV of one position of the pool; 0 where that is not known.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class SlotManager:
         self._admission = Admission(
             table, cache, self.holds, self.preemption, self.observers, self.costs, limit=queue_limit, ageing=ageing
         )
-        self._transfers = KVTransfers(self._device, table, cache, self.observers, self._lose_kv)
+        self._transfers = KVTransfers(self._device, table, cache, self.observers)
         self._planner = StepPlanner(table, chunks, self.costs, cache.waiting.any_of)
         self._bursts = Bursts(burst_seconds, self._mailbox.watch, self.costs.target, table.rings)
         self._steps = StepRunner(self._device, self._counts, self.costs, self.observers)
@@ -191,11 +191,7 @@ class SlotManager:
             self._drain()
             self._admit()  # a slot that came free while KV was moved does not wait for this step
             self._transfers.ensure_capacity(self.holds)
-        return transferred or self.table.extents.moving is not None  # which may hold up whoever had rows
-
-    def _lose_kv(self, slot: SlotView) -> None:
-        """Give up what a slot holds: it could not be moved."""
-        self._recovery.lose_slot(slot)
+        return transferred
 
     def _plan(self, *, has_transferred: bool) -> list[Planned]:
         """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""
@@ -278,7 +274,7 @@ class SlotManager:
             leased=len(self.holds),
             slots=len(self.table),
             cache=self.cache.statistics(),
-            arena=self.table.extents.statistics(self._position_bytes),
+            pool=self.table.pages.statistics(self._position_bytes),
             cancels={reason.value: count for reason, count in self.receipts.counts.items()},
             device_losses=self._recovery.losses,
             last_step_seconds=counts.last_seconds,
@@ -291,7 +287,7 @@ class SlotManager:
 
     def check_integrity(self) -> None:
         """Raise AssertionError if slots, holds, queue and receipts contradict one another."""
-        for part in (self.table, self.table.extents, self.table.states, self.cache):
+        for part in (self.table, self.table.pages, self.table.states, self.cache):
             if part is not None:
                 part.check_integrity()
         self.holds.check_integrity(self.table)

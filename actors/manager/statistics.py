@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 # These are fields' types, which the schemas of what is shown are made of, too.
-from actors.core.places.extents import ArenaStatistics  # noqa: TC001
+from actors.core.places.pages import PoolStatistics  # noqa: TC001
 from actors.core.places.states import StateStatistics  # noqa: TC001
 from actors.generating.unread import UnreadStatistics  # noqa: TC001
 from actors.kv.prefix_cache import CacheStatistics  # noqa: TC001
@@ -40,7 +40,7 @@ class ManagerStatistics:
     slots: int
     cancels: dict[str, int]
     cache: CacheStatistics
-    arena: ArenaStatistics
+    pool: PoolStatistics
     device_losses: int = 0
     last_step_seconds: float | None = None
     step_target_seconds: float = 0.0

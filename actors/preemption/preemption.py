@@ -1,11 +1,11 @@
 """Registry of those who have left their slots to more important ones, and of what is kept of them.
 
 To preempt is to release a slot as a cancel does, but the request is kept.  Its actor waits on: for the answer to the
-rows that it submitted last, which it gets when it has a slot again.  Its committed KV is put in a *retained extent*, a
+rows that it submitted last, which it gets when it has a slot again.  Its committed KV is put in a *retained place*, a
 place that is granted to nobody: nothing is copied for that, and it is in nobody's way, since the room is lent as that
 of any resident is.  Whoever needs it has it, and the KV is copied out to the tiers before, where its blocks are
-*pinned* from the start.  So it is where there is no retained extent: the KV stays where the slot was until it is copied
-out.  One that is preempted waits in the queue, and comes back with what is in its retained extent, or like a prompt
+*pinned* from the start.  So it is where there is no retained place: the KV stays where the slot was until it is copied
+out.  One that is preempted waits in the queue, and comes back with what is in its retained place, or like a prompt
 that is cached: what it lacks it has restored.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from actors.core.events import Preempted, Resumed
 from actors.core.hold import Tail
 from actors.kv.prefix_cache import NOTHING_SET_ASIDE
-from actors.preemption.retained_extents import RetainedExtents
+from actors.preemption.retained_places import RetainedPlaces
 from actors.scheduling.victims import choose, is_at_rest
 from runtime.kv.blocks import BLOCK_TOKENS
 
@@ -47,7 +47,7 @@ class Preemption:
 
     Attributes:
         preemptions, resumes: how many there were.
-        retained_extents: where KV of those is who are preempted.
+        retained_places: where KV of those is who are preempted.
 
     Args:
         table, cache, holds, observers: the manager's.
@@ -66,7 +66,7 @@ class Preemption:
         now: Callable[[], float],
     ) -> None:
         self.preemptions = self.resumes = 0
-        self.retained_extents = RetainedExtents(table, cache.waiting, observers)
+        self.retained_places = RetainedPlaces(table, cache.waiting, observers)
         self._table = table
         self._cache = cache
         self._holds = holds
@@ -98,9 +98,6 @@ class Preemption:
         kept = self._preempted.get(key)
         if kept is None:
             return True
-        retained = self.retained_extents.of(key)
-        if retained is not None and self._table.extents.is_relocating(retained):
-            return False
         sequence, cache = kept.record.hold.prompt, self._cache
         given = [(place.id, place.branch_point(place.tokens.shared_with(sequence))) for place in self._table.places]
         unless = cache.tiers.can_be_had
@@ -111,19 +108,18 @@ class Preemption:
         if not self._is_on:
             return ()
         candidates = [record for record in self._holds if self._can_be_preempted(record)]
-        extents = self._table.extents
         return choose(
             candidates,
             priority,
             before,
-            is_enough=lambda freed: bool(extents.grantable([reserved], freed)),
+            is_enough=lambda freed: bool(self._table.pages.grantable([reserved], freed)),
         )
 
     def _can_be_preempted(self, record: HoldRecord) -> bool:
         slot = record.slot
         if record.key in self._returning:
             return False
-        if not is_at_rest(record, self._table.draft_start(slot)) or self._table.extents.is_relocating(slot):
+        if not is_at_rest(record, self._table.draft_start(slot)):
             return False
         return self._cache.can_set_aside(record.length)
 
@@ -141,9 +137,9 @@ class Preemption:
             blocks = self._cache.set_aside(slot.id, slot.resident(), self.preemptions)
         record.preempt(None if blocks.tail is None else Tail(blocks.tail, length // BLOCK_TOKENS, length))
         self._holds.remove(record)
-        self._table.extents.fit(slot, self._cache.waiting.end(slot.id))
+        self._table.pages.fit(slot, self._cache.waiting.end(slot.id))
         if is_own and slot.tokens:
-            self.retained_extents.put(record.key, slot)
+            self.retained_places.put(record.key, slot)
         self._preempted[record.key] = _Kept(record, self._now(), blocks)
         self.preemptions += 1
         if self._observers.preempted:
@@ -154,7 +150,7 @@ class Preemption:
         """Go on with one that was granted a slot again; what is pinned for it stays so until it has it."""
         self._owner.check()
         seconds = self.seconds(record.key)
-        self.retained_extents.leave(record.key)
+        self.retained_places.leave(record.key)
         self._returning[record.key] = self._preempted.pop(record.key)
         record.go_on_in(slot, self._table.grants, seconds)
         self._holds.put_back(record)
@@ -167,7 +163,7 @@ class Preemption:
         """End one that is preempted: its account."""
         self._owner.check()
         account = record.account_without_slot(self.seconds(record.key))
-        self.retained_extents.leave(record.key)
+        self.retained_places.leave(record.key)
         self._cache.let_go(self._preempted.pop(record.key).blocks)
         return account
 
@@ -186,8 +182,8 @@ class Preemption:
             self._cache.let_go(kept.blocks)
 
     def check_integrity(self) -> None:
-        """Raise AssertionError if one that is preempted has a slot, another a retained extent, or too much is kept."""
-        self.retained_extents.check_integrity(self._preempted)
+        """Raise AssertionError if one that is preempted has a slot, another a retained place, or too much is kept."""
+        self.retained_places.check_integrity(self._preempted)
         for kept in self._preempted.values():
             assert self._holds.get(kept.record.key) is None, f"{kept.record.key} is preempted, and holds a slot"
         wanted = {key for kept in (*self._preempted.values(), *self._returning.values()) for key in kept.blocks.pinned}

@@ -137,7 +137,7 @@ class StepPlanner:
         if record.pending is None or record.mark.at is not None:
             return False
         slot = record.slot
-        if self._has_waiting(slot.id) or self._table.extents.is_relocating(slot):
+        if self._has_waiting(slot.id) or self._table.pages.must_be_owned(slot):
             return True
         return record.needed_capacity(self._table.draft_start(slot)) > slot.capacity
 
@@ -146,7 +146,7 @@ class StepPlanner:
         work = record.submitted
         if work is None or record.is_led or self._has_waiting(record.slot.id):
             return None
-        if self._table.extents.is_relocating(record.slot):
+        if self._table.pages.must_be_owned(record.slot):
             return None
         return work if self._start(record, work) + len(work.token_ids) <= record.slot.capacity else None
 
@@ -197,7 +197,7 @@ class StepPlanner:
             drafts=work.drafts,
             first=self._table.draft_first(record.slot, start) if work.phase is State.DRAFT else 0,
             wanted=work.outputs.of_rows(work.token_ids, rows),
-            origin=record.slot.origin,
+            pages=record.slot.pages,
         )
         states = self._table.states
         if states is not None and work.phase is not State.DRAFT:  # the drafter has none

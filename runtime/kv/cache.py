@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from runtime.kv.pages import PAGE_TOKENS, PageTable, in_one_piece, pages_for
+from runtime.kv.pages import PAGE_TOKENS, PageTable, in_one_piece, pool_positions
 from runtime.kv.rings import SLACK, plan_rings
 
 if TYPE_CHECKING:
@@ -57,11 +57,6 @@ def kv_bytes(
     rows = [shared if capacity is None else slots * capacity for capacity in capacities]
     pieces = sum(own * pieces for own, pieces in zip(rows, config.kv_pieces, strict=True))
     return pieces * math.prod(config.kv_shape) * dtype.itemsize
-
-
-def pool_positions(slots: int, context: int, positions: int | None = None) -> int:
-    """Return the positions of the pool, in whole pages: None for as many as all slots have at their longest."""
-    return (slots * pages_for(context) if positions is None else pages_for(positions)) * PAGE_TOKENS
 
 
 def kv_agrees(first: torch.Tensor, second: torch.Tensor) -> bool:
@@ -263,6 +258,12 @@ class KVCache:
                 self.write(layer, slot, first, self._rows(layer, source, first, end, source_pages), pages)
         if least is not None:
             self._written[slot] = end
+
+    def copy_page(self, source: int, target: int, rows: int) -> None:
+        """Copy so many rows of one page to another."""
+        for layer in self._layers_of(windows=False):
+            pool = self._layers[layer]
+            pool.narrow(2, target * PAGE_TOKENS, rows).copy_(pool.narrow(2, source * PAGE_TOKENS, rows))
 
     def _layers_of(self, *, windows: bool) -> list[int]:
         """Return the layers that have KV of their own, in order, all of them or those without a ring."""

@@ -17,6 +17,7 @@ from runtime.kv.blocks import BLOCK_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from ctypes import Array
 
 PAGE_TOKENS = BLOCK_TOKENS  # a block is what is shared, kept and named
 
@@ -24,6 +25,11 @@ PAGE_TOKENS = BLOCK_TOKENS  # a block is what is shared, kept and named
 def pages_for(positions: int) -> int:
     """Return how many pages so many positions take."""
     return -(-positions // PAGE_TOKENS)
+
+
+def pool_positions(slots: int, context: int, positions: int | None = None) -> int:
+    """Return the positions of the pool, in whole pages: None for as many as all slots have at their longest."""
+    return (slots * pages_for(context) if positions is None else pages_for(positions)) * PAGE_TOKENS
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,10 @@ class PageTable:
     def capacity(self) -> int:
         """Return how many positions it has."""
         return len(self.pages) * PAGE_TOKENS
+
+    def followed_by(self, pages: tuple[int, ...]) -> PageTable:
+        """Return a table with these pages behind its own."""
+        return PageTable((*self.pages, *pages))
 
     def place(self, position: int) -> int:
         """Return where a position lies."""
@@ -69,7 +79,7 @@ class PageTable:
         return addressof(self._numbers)
 
     @cached_property
-    def _numbers(self) -> object:
+    def _numbers(self) -> Array[c_int32]:
         return (c_int32 * len(self.pages))(*self.pages)
 
     def __getstate__(self) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ import torch
 from runtime.common.units import counted, format_size
 from runtime.errors import CheckpointError
 from runtime.kv.blocks import BLOCK_TOKENS
-from runtime.kv.cache import kv_bytes, pool_positions
-from runtime.kv.pages import PAGE_TOKENS
+from runtime.kv.cache import kv_bytes
+from runtime.kv.pages import PAGE_TOKENS, pool_positions
 from runtime.kv.states import state_bytes
 from runtime.nn.layers.attention import TILE
 from runtime.nn.matrices.quantization import Quantization

@@ -16,7 +16,8 @@ from runtime.checkpoint.open import open_checkpoint
 from runtime.common.units import counted, format_size
 from runtime.devices.parallel.share import WHOLE, check_shares, share_config
 from runtime.errors import CheckpointError
-from runtime.kv.cache import KVCache, pool_positions
+from runtime.kv.cache import KVCache
+from runtime.kv.pages import pool_positions
 from runtime.kv.rings import plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.loading.drafters import NoDrafter, log_drafter

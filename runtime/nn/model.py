@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.devices.single_rows.rows import stage_single_rows
+from runtime.kv.pages import PAGE_TOKENS
 from runtime.nn.layers.attention import step_mask
 from runtime.nn.layers.batch import Batch
 from runtime.nn.layers.native_layer import NativeLayer, with_native_layers
@@ -31,7 +32,7 @@ from runtime.step.device import RunAhead
 from runtime.step.prompt_rows.gather import PromptRows
 from runtime.step.prompt_rows.wanted import NOTHING
 from runtime.step.step import SegmentOutput
-from runtime.step.transfer import Copy, Load, LoadState, Save, SaveState
+from runtime.step.transfer import Copy, CopyPage, Load, LoadState, Save, SaveState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +86,11 @@ class HiddenStates:
     def read(self, places: torch.Tensor) -> torch.Tensor:
         """Return the states at these places, `[rows, hidden]`."""
         return self._rows[places]
+
+    def copy_page(self, source: int, target: int, rows: int) -> None:
+        """Copy so many states of one page to another."""
+        copied = self._rows.narrow(0, source * PAGE_TOKENS, rows)
+        self._rows.narrow(0, target * PAGE_TOKENS, rows).copy_(copied)
 
     @property
     def nbytes(self) -> int:
@@ -304,6 +310,10 @@ class Transformer:
                 self.kv.load(slot, start, data, pages, windows=windows)
             case Copy(source, slot, start, end, least, source_pages, pages):
                 self.kv.copy(source, slot, start, end, source_pages, pages, least)
+            case CopyPage(_, source, target, rows):
+                self.kv.copy_page(source, target, rows)
+                if self.states is not None:  # a module shares its target's: to copy them twice changes nothing
+                    self.states.copy_page(source, target, rows)
             case SaveState(_, buffer) if self.buffers is not None:
                 return self.buffers.save(buffer)
             case LoadState(_, buffer, data) if self.buffers is not None:

@@ -16,6 +16,7 @@ import trio
 
 from runtime.step.burst import RunningBurst
 from runtime.step.step import run_step
+from runtime.step.transfer import CopyPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -97,7 +98,7 @@ class InlineExecutor:
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
         await trio.lowlevel.cancel_shielded_checkpoint()
-        return transfer_all(self._model, transfers)
+        return transfer_all(self._model, self._drafter, transfers)
 
     async def recover(self) -> None:
         """Do nothing: there is no thread to be lost."""
@@ -170,7 +171,7 @@ class SimulatedExecutor:
         """Move KV, as `Executor.transfer`, after a sleep for each transfer."""
         with trio.CancelScope(shield=True):
             await trio.sleep(self._layer_seconds(0) * len(transfers))
-        return transfer_all(self._model, transfers)
+        return transfer_all(self._model, self._drafter, transfers)
 
     async def recover(self) -> None:
         """Do nothing: there is no thread to be lost."""
@@ -218,10 +219,17 @@ def run_to_end(step: Generator[None, None, StepResult], *layer_done: Callable[[]
 
 
 def transfer_all(
-    model: StepModel[Any], transfers: Sequence[Transfer]
+    model: StepModel[Any], drafter: StepModel[Any] | None, transfers: Sequence[Transfer]
 ) -> list[outcome.Outcome[torch.Tensor | None]]:
-    """Carry out `transfers`, which are of the target's KV, in order, and return what each returned or raised."""
-    return [attempt(partial(model.transfer, transfer)) for transfer in transfers]
+    """Carry out `transfers` in order, and return what each returned or raised."""
+    return [attempt(partial(transfer_one, model, drafter, transfer)) for transfer in transfers]
+
+
+def transfer_one(model: StepModel[Any], drafter: StepModel[Any] | None, transfer: Transfer) -> torch.Tensor | None:
+    """Carry out a transfer of the target's KV, or of a page, which has the drafter's, too; what the target returned."""
+    if drafter is not None and isinstance(transfer, CopyPage):
+        drafter.transfer(transfer)
+    return model.transfer(transfer)
 
 
 def attempt(function: Callable[[], T]) -> outcome.Outcome[T]:

@@ -119,7 +119,7 @@ class ThreadExecutor(Generic[ModelT]):
     async def transfer(self, transfers: Sequence[Transfer]) -> list[outcome.Outcome[torch.Tensor | None]]:
         """Move KV, as `Executor.transfer`."""
         return await self._thread.call(
-            lambda: transfer_all(self._models[False], transfers), self._patience
+            lambda: transfer_all(self._models[False], self._models.get(True), transfers), self._patience
         )
 
     async def call(self, function: Callable[[], T], patience: float = math.inf) -> T:

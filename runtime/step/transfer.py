@@ -64,6 +64,19 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyPage:
+    """Copy the first rows of a page of a slot's sequence to another page, which is to be in its place.
+
+    So is what the drafter has in that page, its KV and the states that it goes on from.
+    """
+
+    slot: int
+    source: int
+    target: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class SaveState:
     """Copy the state that recurrent layers have of a slot's sequence, in a buffer, to host memory."""
 
@@ -80,4 +93,4 @@ class LoadState:
     data: KVData
 
 
-Transfer: TypeAlias = Save | Load | Copy | SaveState | LoadState
+Transfer: TypeAlias = Save | Load | Copy | CopyPage | SaveState | LoadState

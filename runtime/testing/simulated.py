@@ -28,8 +28,8 @@ from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 from runtime.step.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.step.step import SegmentOutput
-from runtime.kv.cache import pool_positions
-from runtime.step.transfer import Copy, Load, LoadState, Save, SaveState
+from runtime.kv.pages import PAGE_TOKENS, pool_positions
+from runtime.step.transfer import Copy, CopyPage, Load, LoadState, Save, SaveState
 from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -212,6 +212,8 @@ class SimulatedModel:
             case Copy(source, slot, start, end, least, source_pages, pages):
                 self.put_rows(pages, start, self.rows(source_pages, start, end))
                 self.copy_windows(source, slot, end, least)
+            case CopyPage(_, source, target, rows):
+                self.copy_page(source * PAGE_TOKENS, target * PAGE_TOKENS, rows)
             case SaveState(_, buffer):
                 return pack_state(self.buffers[buffer])
             case LoadState(_, buffer, data):
@@ -226,6 +228,11 @@ class SimulatedModel:
         """Put KV at the positions of a sequence from `start` on."""
         for place, row in zip(pages.places(start, start + len(rows)), rows, strict=True):
             self.kv[place] = row
+
+    def copy_page(self, source: int, target: int, rows: int) -> None:
+        """Copy so many rows from one place to another, with the states."""
+        for held in (self.kv, self.states):
+            held[target : target + rows] = held[source : source + rows]
 
     # --- the windowed layer -----------------------------------------------------------------------------------------
 

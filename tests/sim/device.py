@@ -47,8 +47,8 @@ class FaultyModel(SimulatedModel):
         super().__init__(vocab_size=vocabulary, **sizes)
         self.faults = faults
 
-    def exact(self, origin: int, length: int) -> int:
-        """Return how many first rows of the sequence that begins there must be its tokens': all that no lie tainted."""
+    def exact(self, pages: PageTable, length: int) -> int:
+        """Return how many first rows of the sequence in these pages must be its tokens': all that no lie tainted."""
         return length
 
     def state_is_exact(self, buffer: int) -> bool:

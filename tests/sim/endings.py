@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.core.generation import Failed, Finished, FinishReason
-from actors.core.places.extents import MAX_ATTEMPTS
 from actors.core.receipts import CancelReason
 from actors.manager.recovery import MAX_RECOVERIES
 from runtime.errors import (
@@ -23,7 +22,7 @@ from runtime.errors import (
     ShuttingDown,
     StepFailed,
 )
-from runtime.testing.faults import CancelAt, Shutdown, SlowStep, TransferError
+from runtime.testing.faults import CancelAt, Shutdown, SlowStep
 from tests.sim.detached.visits import CAUSES
 from tests.sim.grammars import Rule
 from tests.sim.order.fairness import ROUNDING
@@ -160,7 +159,6 @@ def check_endings(sim: KVSimulation, scenario: Scenario) -> None:
         shut_down=chaos.has_happened(Shutdown),
         losses=losses,
         queue_lost=chaos.has_happened(SlowStep) or losses > MAX_RECOVERIES,
-        moves_given_up=sum(isinstance(fault, TransferError) for fault in sim.fired) >= MAX_ATTEMPTS,
         queue_timeout=scenario.queue_timeout is not None,
         places=scenario.slots + scenario.queue,
     )
@@ -206,7 +204,6 @@ class Explanation:
     shut_down: bool
     losses: int  # of the device
     queue_lost: bool  # with it, because it hung, or was lost too often
-    moves_given_up: bool  # perhaps: so often did a piece of KV fail to move
     queue_timeout: bool
     places: int
 
@@ -291,6 +288,6 @@ class Explanation:
             case ShuttingDown():
                 return self.shut_down
             case DeviceLost():
-                return (self.losses > 0 or self.moves_given_up) and (self.queue_lost or receipt.phase != "queued")
+                return self.losses > 0 and (self.queue_lost or receipt.phase != "queued")
             case _:
                 return False

@@ -24,7 +24,7 @@
     I20 tokens that are counted as served again are those that a cancel left, each once
     I21 of a group that was ended nobody has a slot once a step has ended; of those that race one wins; a successor has
         the place that was left to it, never a slot beside it; nobody is cancelled without a reason that was given
-    I22 a position of the arena has one owner; a step's rows lie in their slot's extent, which stays while it runs
+    I22 a page that several sequences have is written by none; a step's rows lie in pages of their slot, which stay
     I23 whoever was preempted has no slot and no rows, and goes on where it was, without computing what is there; it is
         preempted `MAX_PREEMPTIONS` times at most, and never for its equal
     I24 who comes back to a request reads each event once, in order; nobody's absence is outlived beyond the bounds
@@ -90,7 +90,6 @@ class Invariants(Observer):
         self._watch = watch
         self._books = watch.books
         self._manager = watch.manager
-        self._extents = watch.manager.table.extents
         self._violated = watch.violated
         self._model = watch.model
         self._truth = watch.truth
@@ -184,8 +183,8 @@ class Invariants(Observer):
         """Check that the tokens in the table are those whose KV is in the slots, row by row (seed 5)."""
         for slot in self._manager.table.places:
             rows = self._truth.rows(slot.tokens, slot.id)
-            exact = self._exact(slot, len(rows))
-            if self.kv_is_exact and self._lies(self._model.kv, slot, 0, exact) != rows[:exact]:
+            exact = self._model.exact(slot.pages, len(rows))
+            if self.kv_is_exact and self._model.rows(slot.pages, 0, exact) != rows[:exact]:
                 self._violated(f"I3: slot {slot.id}: its KV is not that of its {len(rows)} tokens")
             if self._watch.drafter is not None:
                 self._check_i3_drafts(slot, self._watch.drafter)
@@ -194,23 +193,10 @@ class Invariants(Observer):
         """Check that what the drafter has read of committed tokens is of them; beyond lie the drafts of this round."""
         first, end = slot.draft_first, min(slot.draft_length, len(slot.tokens))
         rows = self._truth.rows(slot.tokens[first:end], ("draft", slot.id))
-        if self._lies(drafter.kv, slot, first, first + len(rows)) != rows:
+        if drafter.rows(slot.pages, first, first + len(rows)) != rows:
             self._violated(f"I3: slot {slot.id}: the drafter's KV from {first} to {end} is not that of its tokens")
         if slot.owner is None and slot.draft_length > len(slot.tokens):
             self._violated(f"I3: slot {slot.id}: idle, and the drafter is ahead of its tokens")
-
-    def _lies(self, arena: list[int], slot: SlotView, start: int, end: int) -> list[int]:
-        """Return what lies at positions of a slot's sequence, also while that is moved."""
-        if self._extents.is_relocating(slot):
-            return [arena[self._extents.place(slot, position)] for position in range(start, end)]
-        return arena[slot.origin + start : slot.origin + end]
-
-    def _exact(self, slot: SlotView, length: int) -> int:
-        """Return how many first rows of a slot must be its tokens'."""
-        if not self._extents.is_relocating(slot):
-            return self._model.exact(slot.origin, length)
-        places = (self._extents.place(slot, position) for position in range(length))
-        return next((i for i, place in enumerate(places) if not self._model.exact(place, 1)), length)
 
     def _check_i3_start(self, part: StepPart) -> None:
         committed = len(self._manager.table.slot(part.slot).tokens)
@@ -225,7 +211,7 @@ class Invariants(Observer):
             if part.request_id in self.not_predicted or not entry.tokens:
                 continue
             end = part.start + len(part.token_ids)
-            if self._model.exact(self._manager.table.slot(part.slot).origin, end) < end:
+            if self._model.exact(self._manager.table.slot(part.slot).pages, end) < end:
                 continue  # of who was deceived
             drawn = [token.token_id for token in entry.tokens]
             rows = part.token_ids[: len(part.token_ids) - part.drafts]
@@ -271,10 +257,10 @@ class Invariants(Observer):
         if rings is None:
             return
         for slot in self._manager.table.places:
-            if self._extents.is_relocating(slot) or self._model.may_be_tainted(slot.stands_on.keys()):
+            if self._model.may_be_tainted(slot.stands_on.keys()):
                 continue
-            exact = self._model.exact(slot.origin, len(slot.tokens))
-            lost = self._model.lost(slot.id, slot.origin, rings.first_needed(slot.least), exact)
+            exact = self._model.exact(slot.pages, len(slot.tokens))
+            lost = self._model.lost(slot.id, slot.pages, rings.first_needed(slot.least), exact)
             if lost:
                 self._violated(f"I12: slot {slot.id}: its ring has lost {lost}, and it may be trimmed to {slot.least}")
 

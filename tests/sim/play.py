@@ -230,8 +230,8 @@ def _tally(sim: KVSimulation, scenario: Scenario) -> Tally:
     tally.lies.update(told=len(sim.model.lies), found=len(sim.model.lies.found), deceived=len(sim.watch.deceived))
     tally.lies.update({"audits": statistics.audits, "audits that failed": statistics.audit_failures})
     tally.lies["scenarios"] = int(len(sim.model.lies) > 0)
-    counts = sim.manager.table.extents.counts
-    tally.places.update(grown=counts.grown, moves=counts.moves, compactions=counts.compactions)
+    counts = sim.manager.table.pages.counts
+    tally.places.update({"shared tokens": counts.shared_tokens, "copied pages": counts.copied_pages})
     tally.places.update({"given up": counts.given_up, "small arenas": int(scenario.positions is not None)})
     manager = sim.engine.statistics().manager
     tally.preemptions.update(parks=manager.parks, resumes=manager.resumes)

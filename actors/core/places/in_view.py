@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 class SlotsInView:
     """Read-only view of the slot table: nothing here changes it.
 
-    A *place* is a slot, or a retained extent: where nobody ever runs, and what somebody left can stay while there is
+    A *place* is a slot, or a retained place: where nobody ever runs, and what somebody left can stay while there is
     room.
 
     Args:
-        records: of the slots, and then of the retained extents.
+        records: of the slots, and then of the retained places.
         slots: how many slots there are.
         context: the most tokens of one.
         proposer: of drafts.  An MTP module goes on from the target's hidden states, so it can read only what the target
@@ -53,11 +53,11 @@ class SlotsInView:
 
     @property
     def places(self) -> Sequence[SlotView]:
-        """The slots, and then the retained extents."""
+        """The slots, and then the retained places."""
         return self._records
 
     @property
-    def retained_extents(self) -> Sequence[SlotView]:
+    def retained_places(self) -> Sequence[SlotView]:
         """The places that are granted to nobody."""
         return self._records[self._slots :]
 
@@ -131,4 +131,4 @@ class SlotsInView:
         assert len(owners) == len(set(owners)), f"one generation holds two slots: {owners}"
         for slot in self._records:
             slot.check_integrity(self.context)
-        assert all(retained.owner is None for retained in self.retained_extents), "a retained extent is held"
+        assert all(retained.owner is None for retained in self.retained_places), "a retained place is held"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from actors.core.slot_views import Candidate, Resident, SlotStatus
 from runtime.kv.blocks import BLOCK_TOKENS
+from runtime.kv.pages import NO_PAGES, PageTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from actors.core.life import State
     from actors.core.places.state_pool import StatePool
     from actors.core.slot_views import GenerationKey, Provenance, Session
-    from runtime.kv.arena import Arena
     from runtime.kv.blocks import BlockKey
     from runtime.kv.rings import Rings
     from runtime.kv.token_chain import TokenChain
@@ -27,7 +27,6 @@ class SlotRecord:
     id: int
     tokens: TokenChain
     rings: Rings | None
-    arena: Arena
     pool: StatePool | None = None  # of its states; None for a model without
     owner: GenerationKey | None = None
     reserved: int = 0
@@ -45,21 +44,15 @@ class SlotRecord:
     staged: int = 0
     draft_first: int = 0
     draft_length: int = 0
+    pages: PageTable = NO_PAGES
     states: dict[int, int] = field(default_factory=dict)  # buffers, by the lengths at which there is a state
     passing: tuple[int, ...] = ()  # those of these lengths that the last step left on its way
     displaced: dict[int, int] = field(default_factory=dict)  # lengths, by buffers with states of what was here before
 
     @property
-    def origin(self) -> int:
-        """Position where position 0 of its sequence lies in the arena."""
-        extent = self.arena.extent(self.id)
-        return 0 if extent is None else extent.first
-
-    @property
     def capacity(self) -> int:
-        """Return how many positions its extent has; 0 if it has none."""
-        extent = self.arena.extent(self.id)
-        return 0 if extent is None else extent.capacity
+        """Return how many positions its pages have."""
+        return self.pages.capacity
 
     @property
     def used(self) -> int:
@@ -115,7 +108,7 @@ class SlotRecord:
         return Candidate(len(self.tokens), usable, idle, is_held, self.session, self.last_used)
 
     def exchange(self, other: SlotRecord) -> None:
-        """Take what another has of KV and of its past, and give it one's own; each stays whose it is, and where."""
+        """Take what another has of KV and of its past, and give it one's own; each stays whose it is."""
         for name in _CONTENTS:
             mine, theirs = getattr(self, name), getattr(other, name)
             setattr(self, name, theirs)
@@ -191,7 +184,6 @@ class SlotRecord:
             tokens=len(self.tokens) if self.owner else 0,
             resident_tokens=len(self.tokens),
             draft_tokens=self.draft_length,
-            origin=self.origin,
             capacity=self.capacity,
         )
 
@@ -208,5 +200,5 @@ class SlotRecord:
             assert not self.suspect, self
 
 
-_ITS_OWN = ("id", "rings", "arena", "pool", "owner", "reserved")
+_ITS_OWN = ("id", "rings", "pool", "owner", "reserved")
 _CONTENTS = [one.name for one in fields(SlotRecord) if one.name not in _ITS_OWN]

@@ -44,7 +44,7 @@ class States:
 
     Args:
         pool: of the buffers.
-        records: of the slots, and then of the retained extents.
+        records: of the slots, and then of the retained places.
         changing: returns a slot's record if it may be changed now, and raises if not.
         grants: returns how many slots were granted so far.
         of_round: how many states a sequence may leave in a verification of drafts.

@@ -11,7 +11,7 @@ import torch
 
 from runtime.devices.parallel.share import share_config
 from runtime.kv.cache import KVCache
-from runtime.step.transfer import Copy, Load, Save
+from runtime.step.transfer import Copy, CopyPage, Load, Save
 
 if TYPE_CHECKING:
     from runtime.checkpoint.config import ModelConfig
@@ -83,3 +83,8 @@ class DividedKV(KVCache):
         """Copy on all ranks, as `KVCache.copy`."""
         self._lines.tell(Copy(source, slot, start, end, least, source_pages, pages))
         super().copy(source, slot, start, end, source_pages, pages, least)
+
+    def copy_page(self, source: int, target: int, rows: int) -> None:
+        """Copy on all ranks, as `KVCache.copy_page`."""
+        self._lines.tell(CopyPage(0, source, target, rows))
+        super().copy_page(source, target, rows)

@@ -1,4 +1,4 @@
-"""The share of scenarios that have preemption, growth, moves, groups, detaches, priorities, bursts: drawn, seen."""
+"""The share of scenarios that have preemption, few pages, sharing, groups, detaches, priorities, bursts: drawn, seen."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections import Counter
 from tests.fakes.kv_simulation import KVSimulation
 from tests.sim.scenario import Scenario
 
-NAMES = ("parks", "growth", "moves", "groups", "detaches", "priorities", "bursts")
+NAMES = ("parks", "sharing", "copied pages", "groups", "detaches", "priorities", "bursts")
 
 
 def drawn(scenario: Scenario) -> dict[str, bool]:
     """Return which of `NAMES` a scenario is made for, before it is played."""
     visits = scenario.visits
-    is_small = scenario.positions is not None
     return {
         "parks": scenario.preemption == "on",
-        "growth": is_small,
-        "moves": is_small,
+        "sharing": True,
+        "copied pages": True,
         "groups": any(visit.control.group is not None for visit in visits),
         "detaches": any(visit.leaving is not None and visit.leaving.is_detached for visit in visits),
         "priorities": len({visit.priority for visit in visits}) > 1,
@@ -26,16 +25,13 @@ def drawn(scenario: Scenario) -> dict[str, bool]:
 
 
 def seen(sim: KVSimulation) -> dict[str, bool]:
-    """Return which of `NAMES` have come to pass in one that was played.
-
-    A small arena is not the only one in which sequences grow and are moved, so these two may be seen undrawn.
-    """
-    counts = sim.manager.table.extents.counts
+    """Return which of `NAMES` have come to pass in one that was played."""
+    counts = sim.manager.table.pages.counts
     stories = [story for story in sim.stories.values() if story.opened]
     return {
         "parks": sim.engine.statistics().manager.parks > 0,
-        "growth": counts.grown > 0,
-        "moves": counts.moves > 0,
+        "sharing": counts.shared_tokens > 0,
+        "copied pages": counts.copied_pages > 0,
         "groups": any(story.asked.control.group is not None for story in stories),
         "detaches": any(story.went_on and story.asked.control.on_disconnect == "detach" for story in stories),
         "priorities": len({story.asked.priority for story in stories}) > 1,

@@ -180,7 +180,7 @@ class GroupWatch(Observer):
     def _could_begin(self, ticket: Ticket) -> bool:
         """Return whether it waits for no room in the arena, of which it may need more than who left."""
         table = self._manager.table
-        return not (table.free and not table.extents.grantable([ticket.reserved]))
+        return not (table.free and not table.pages.grantable([ticket.reserved]))
 
     # --- a step's boundaries ------------------------------------------------------------------------------------------
 

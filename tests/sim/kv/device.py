@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from runtime.kv.blocks import BlockKey
+from runtime.kv.pages import PAGE_TOKENS, PageTable
 from runtime.step.step import Segment, SegmentOutput
-from runtime.step.transfer import Copy, Load, LoadState, Relocate, Save, SaveState, Transfer
+from runtime.step.transfer import Copy, CopyPage, Load, LoadState, Save, SaveState, Transfer
 from runtime.testing.simulated import SimulatedBatch, pack_state, unpack_state, window_row
 from tests.sim.device import Faults as StepFaults
 from tests.sim.device import FaultyModel, PlantedFault
@@ -67,7 +68,7 @@ class KVModel(FaultyModel):
     ) -> None:
         super().__init__(faults, state_buffers=state_buffers, **sizes)
         self._kv_faults = faults
-        # By places in the arena, like the KV.
+        # By places in the pool, like the KV.
         self._curses = [""] * self.positions
         self.lies = Lies() if lies is None else lies
         self.taints = [CLEAN] * self.positions
@@ -76,15 +77,15 @@ class KVModel(FaultyModel):
         # Set where blocks may lie that the test has changed itself: the true KV of what is committed in a slot.
         self.true_rows: Callable[[int], list[int]] | None = None
 
-    def taint(self, origin: int, start: int, end: int) -> Taint:
-        """Of some rows of the sequence that begins there."""
-        return union(self.taints[origin + start : origin + end]) if len(self.lies) else CLEAN
+    def taint(self, pages: PageTable, start: int, end: int) -> Taint:
+        """Of some rows of the sequence that lies in these pages."""
+        return union(self.taints[place] for place in pages.places(start, end)) if len(self.lies) else CLEAN
 
-    def exact(self, origin: int, length: int) -> int:
-        """Return how many of the first rows of the sequence that begins there no lie has tainted."""
-        if not self.taint(origin, 0, length):
+    def exact(self, pages: PageTable, length: int) -> int:
+        """Return how many of the first rows of the sequence in these pages no lie has tainted."""
+        if not self.taint(pages, 0, length):
             return length
-        return next(place for place, taint in enumerate(self.taints[origin : origin + length]) if taint)
+        return next(position for position in range(length) if self.taints[pages.place(position)])
 
     def state_is_exact(self, buffer: int) -> bool:
         """Return whether no lie has tainted the state in a buffer."""
@@ -98,8 +99,8 @@ class KVModel(FaultyModel):
         """Begin a step, unless KV that it stands on does not bear one."""
         batch = super().begin(segments)
         for segment in segments:
-            first, end = segment.origin + segment.start, segment.origin + segment.end
-            self._curses[first:end] = [""] * (end - first)
+            for place in segment.pages.places(segment.start, segment.end):
+                self._curses[place] = ""
         if any("raises" in self._before(segment) for segment in segments):
             raise CursedKV("the device does not bear this KV")
         return batch
@@ -127,30 +128,34 @@ class KVModel(FaultyModel):
                 self._load(transfer, fails=fails)
             case Copy():
                 self._copy(transfer, fails=fails)
-            case Relocate(_, source, target, rows):
-                self._carry(source, target, rows, fails=fails)
-                self.states[target : target + rows] = self.states[source : source + rows]
+            case CopyPage(_, source, target, rows):
+                places = range(source * PAGE_TOKENS, source * PAGE_TOKENS + rows)
+                self._carry(places, range(target * PAGE_TOKENS, target * PAGE_TOKENS + rows), fails=fails)
+                for place, to in zip(places, range(target * PAGE_TOKENS, target * PAGE_TOKENS + rows), strict=True):
+                    self.states[to] = self.states[place]
         if fails:
             raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
 
     def _load(self, load: Load, *, fails: bool) -> None:
         rows = unpack(load.data)
-        first, end = load.origin + load.start, load.origin + load.start + len(rows)
-        self.kv[first:end] = [_GARBAGE] * len(rows) if fails else rows
+        self.put_rows(load.pages, load.start, [_GARBAGE] * len(rows) if fails else rows)
         if load.windows and self.ring and len(load.data) > 1:
             self.write_windows(load.slot, load.start, [_GARBAGE] * len(rows) if fails else unpack(load.data[1]))
-        self.taints[first:end] = [self.lies.taint(rows)] * len(rows)
-        self._curses[first:end] = [self._curse()] * len(rows)
+        for place in load.pages.places(load.start, load.start + len(rows)):
+            self.taints[place], self._curses[place] = self.lies.taint(rows), self._curse()
 
     def _copy(self, copy: Copy, *, fails: bool) -> None:
-        self._carry(copy.source_origin + copy.start, copy.origin + copy.start, copy.end - copy.start, fails=fails)
+        source, target = (pages.places(copy.start, copy.end) for pages in (copy.source_pages, copy.pages))
+        self._carry(source, target, fails=fails)
         self.copy_windows(copy.source, copy.slot, copy.end, copy.least)
         if copy.least is None:
             return
         if self.rings is not None:  # its rows may be tainted where the arena's were not copied
             first = max(0, copy.least - self.rings.widest + 1)
-            self._add_taint(copy.origin + first, copy.origin + copy.end, self.taint(copy.source_origin, 0, copy.end))
+            taint = self.taint(copy.source_pages, 0, copy.end)
+            for place in copy.pages.places(first, copy.end):
+                self.taints[place] |= taint
         if fails:
             rows = min(copy.end, self.ring)
             self.write_windows(copy.slot, max(0, copy.end - self.ring), [_GARBAGE] * rows)
@@ -163,18 +168,15 @@ class KVModel(FaultyModel):
         self.buffers[load.buffer] = _GARBAGE if fails else unpack_state(load.data)
         self.state_taints[load.buffer] = self.lies.taint(unpack(load.data))
 
-    def _add_taint(self, first: int, end: int, taint: Taint) -> None:
-        self.taints[first:end] = [own | taint for own in self.taints[first:end]]
-
-    def _carry(self, source: int, target: int, rows: int, *, fails: bool) -> None:
-        """Copy rows from one place of the arena to another, with all that is known of them."""
-        self._curses[target : target + rows] = self._curses[source : source + rows]
-        self.taints[target : target + rows] = self.taints[source : source + rows]
-        self.kv[target : target + rows] = [_GARBAGE] * rows if fails else self.kv[source : source + rows]
+    def _carry(self, source: Sequence[int], target: Sequence[int], *, fails: bool) -> None:
+        """Copy rows from some places of the pool to others, with all that is known of them."""
+        for place, to in zip(source, target, strict=True):
+            self._curses[to], self.taints[to] = self._curses[place], self.taints[place]
+            self.kv[to] = _GARBAGE if fails else self.kv[place]
 
     def _save(self, save: Save) -> torch.Tensor:
-        rows = self.kv[save.origin + save.start : save.origin + save.end]
-        self.saved_taints[save] = self.taint(save.origin, save.start, save.end)
+        rows = self.rows(save.pages, save.start, save.end)
+        self.saved_taints[save] = self.taint(save.pages, save.start, save.end)
         layers = [rows]
         if self.ring and save.windows:
             layers.append(self.read_windows(save.slot, save.start, save.end))
@@ -184,28 +186,28 @@ class KVModel(FaultyModel):
     def _write(self, segment: Segment) -> None:
         """A row depends on all before it, as attention's do: a wrong one among them makes it wrong too."""
         super()._write(segment)
-        first, end = segment.origin + segment.start, segment.origin + segment.end
-        taint = self.taint(segment.origin, 0, segment.start)
+        pages, start, end = segment.pages, segment.start, segment.end
+        taint = self.taint(pages, 0, start)
         if segment.state is not None:
             taint |= self.state_taints[segment.state]
         for _, buffer in segment.next_states:
             self.state_taints[buffer] = taint
             self.buffers[buffer] ^= disguise(taint) if taint else 0
-        self.taints[first:end] = [taint] * len(segment.token_ids)
-        if taint:
-            self.kv[first:end] = [row ^ disguise(taint) for row in self.kv[first:end]]
+        for place in pages.places(start, end):
+            self.taints[place] = taint
+            self.kv[place] ^= disguise(taint) if taint else 0
         if self.true_rows is not None:
-            pairs = zip(self.kv[segment.origin : first], self.true_rows(segment.slot), strict=True)
+            pairs = zip(self.rows(pages, 0, start), self.true_rows(segment.slot), strict=True)
             wrong = sum(row ^ true for row, true in pairs) & (1 << 64) - 1
-            self.kv[first:end] = [row ^ wrong for row in self.kv[first:end]]
-        self.write_windows(segment.slot, segment.start, list(map(window_row, self.kv[first:end])))
+            self.put_rows(pages, start, [row ^ wrong for row in self.rows(pages, start, end)])
+        self.write_windows(segment.slot, start, list(map(window_row, self.rows(pages, start, end))))
 
     def _before(self, segment: Segment) -> list[str]:
         """Return what curses lie on the rows before a segment's."""
-        return self._curses[segment.origin : segment.origin + segment.start]
+        return [self._curses[place] for place in segment.pages.places(0, segment.start)]
 
     def curse(self, place: int, what: str) -> None:
-        """Make the KV at a place of the arena unfit for a step, which "raises", or yields what is "not finite"."""
+        """Make the KV at a place of the pool unfit for a step, which "raises", or yields what is "not finite"."""
         self._curses[place] = what
 
     def _curse(self) -> str:

@@ -1,4 +1,4 @@
-"""The arena of KV in the simulation: scenarios in which it is small, and I22, that each sequence has its own place."""
+"""Pages of KV in the simulation: scenarios in which there are few, and I22, that no page is written that several have."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from actors.core.observer import Observer
-from runtime.step.transfer import Copy, Relocate
+from runtime.kv.pages import PAGE_TOKENS
+from runtime.step.transfer import Copy, CopyPage, Load
 
 if TYPE_CHECKING:
     import random
 
-    from actors.core.events import StepBegins, StepEnded, StepPart, StepRaised, TransferBegins
+    from actors.core.events import StepBegins, StepEnded, StepRaised, TransferBegins
+    from runtime.kv.pages import PageTable
     from tests.sim.scenario import Scenario
     from tests.sim.watch import Watch
 
@@ -32,7 +34,7 @@ def with_small_arena(scenario: Scenario, dice: random.Random) -> Scenario:
 
 
 class Places(Observer):
-    """I22: a position of the arena has one owner; a step's rows lie in their slot's extent, which stays while it runs.
+    """I22: a page that several sequences have is written by none; a step's rows lie in pages of their slot, which stay.
 
     Args:
         watch: with the manager and the model.
@@ -40,65 +42,54 @@ class Places(Observer):
 
     def __init__(self, watch: Watch) -> None:
         self._table = watch.manager.table
-        self._positions = watch.model.positions
         self._violated = watch.violated
         self._step: StepBegins
-        self._places: list[tuple[int, int]] = []  # origin and capacity of those who are in the step
+        self._pages: list[PageTable] = []  # of those who are in the step
 
     def step_begins(self, event: StepBegins) -> None:
         """Check where all lies, and what the step is to write."""
-        self._step, self._places = event, [self._place(part) for part in event.parts]
+        self._step, self._pages = event, [self._table.slot(part.slot).pages for part in event.parts]
         for part in event.parts:
-            slot = self._table.slot(part.slot)
-            end = part.start + len(part.token_ids)
-            if end > slot.capacity or self._table.extents.is_relocating(slot):
-                self._violated(f"I22: slot {slot.id}: rows up to {end} have {slot.capacity} positions")
+            if not event.drafting:  # a drafter writes what is there already, where others' has read it
+                self._check_written(part.slot, part.start, part.start + len(part.token_ids))
         self._check_all()
 
     def step_ended(self, event: StepEnded) -> None:
-        """Check that nobody was moved meanwhile."""
+        """Check that all lies where it did."""
         self._check_stays()
 
     def step_raised(self, event: StepRaised) -> None:
-        """Check that nobody was moved meanwhile."""
+        """Check that all lies where it did."""
         self._check_stays()
 
     def transfer_begins(self, event: TransferBegins) -> None:
-        """Check where all lies, that what is moved goes where nobody's lies, and that nobody reads it meanwhile."""
+        """Check where all lies, and what is to be written."""
         self._check_all()
-        for piece in event.transfers:
-            if isinstance(piece, Relocate):
-                self._check_piece(piece)
-            elif self._table.extents.is_relocating(self._table.slot(piece.slot)):
-                self._violated(f"I22: slot {piece.slot} is being moved, and {type(piece).__name__} has to do with it")
-            if isinstance(piece, Copy) and self._table.extents.is_relocating(self._table.slot(piece.source)):
-                self._violated(f"I22: slot {piece.source} is being moved, and a prefix is copied from it")
+        for one in event.transfers:
+            match one:
+                case Copy(slot=slot, start=start, end=end):
+                    self._check_written(slot, start, end)
+                case Load(slot=slot, start=start, data=data):
+                    self._check_written(slot, start, start + data.shape[-2])
+                case CopyPage(target=target):
+                    if any(target in place.pages.pages for place in self._table.places):
+                        self._violated(f"I22: page {target} is copied to, and a sequence has it")
 
-    def _place(self, part: StepPart) -> tuple[int, int]:
-        slot = self._table.slot(part.slot)
-        return slot.origin, slot.capacity
+    def _check_written(self, slot: int, start: int, end: int) -> None:
+        pages = self._table.slot(slot).pages
+        if end > pages.capacity:
+            self._violated(f"I22: slot {slot}: rows up to {end} have {pages.capacity} positions")
+            return
+        for page in {pages.place(position) // PAGE_TOKENS for position in range(start, end)}:
+            if sum(page in place.pages.pages for place in self._table.places) != 1:
+                self._violated(f"I22: slot {slot} writes to page {page}, which others have")
 
     def _check_stays(self) -> None:
-        if self._places != [self._place(part) for part in self._step.parts]:
-            self._violated(f"I22: the extents of a step's slots have changed while it ran: {self._places}")
+        if self._pages != [self._table.slot(part.slot).pages for part in self._step.parts]:
+            self._violated("I22: the pages of a step's slots have changed while it ran")
 
     def _check_all(self) -> None:
-        """No two slots have one position, and whatever a slot holds lies in its own."""
-        end, before = 0, None
-        for slot in sorted((slot for slot in self._table.places if slot.capacity), key=lambda slot: slot.origin):
-            if slot.origin < end:
-                self._violated(f"I22: slots {before} and {slot.id} overlap")
-            end, before = slot.origin + slot.capacity, slot.id
+        """All that a slot holds lies in its pages."""
         for slot in self._table.places:
             if max(len(slot.tokens), slot.staged, slot.draft_length) > slot.capacity:
                 self._violated(f"I22: slot {slot.id} has {len(slot.tokens)} tokens in {slot.capacity} positions")
-        if end > self._positions:
-            self._violated(f"I22: slot {before} ends at {end}, and the arena has {self._positions} positions")
-
-    def _check_piece(self, piece: Relocate) -> None:
-        if abs(piece.target - piece.source) < piece.rows:
-            self._violated(f"I22: a piece of slot {piece.slot} is copied onto itself: {piece}")
-        for slot in self._table.places:
-            first, end = max(slot.origin, piece.target), min(slot.origin + slot.capacity, piece.target + piece.rows)
-            if slot.id != piece.slot and first < end:
-                self._violated(f"I22: slot {piece.slot} is moved to where slot {slot.id} lies")

@@ -16,7 +16,8 @@ from actors.kv.waiting_blocks import SlotBlock
 from actors.manager.slot_manager import SlotManager
 from runtime.kv.blocks import BLOCK_TOKENS, BlockKey
 from runtime.step.executor import transfer_all
-from runtime.step.transfer import Copy, KVData, Load, LoadState, Relocate, SaveState, Transfer
+from runtime.kv.pages import PAGE_TOKENS, pages_for
+from runtime.step.transfer import Copy, CopyPage, KVData, Load, LoadState, SaveState, Transfer
 from runtime.testing.faults import Chaos
 from runtime.testing.simulated import SimulatedDrafter, pack_state
 from tests.sim.books import Owner
@@ -132,7 +133,7 @@ class KVRecord(Observer):
     def step_ended(self, event: StepEnded) -> None:
         """Note who was deceived in it."""
         for run in () if event.drafting else self._steps[-1].runs:
-            if self._model.taint(self._watch.manager.table.slot(run.slot).origin, 0, run.start + run.rows):
+            if self._model.taint(self._watch.manager.table.slot(run.slot).pages, 0, run.start + run.rows):
                 self.deceived.add(run.owner)
             elif not run.start and run.owner not in self._preempted:  # read again, from a clean state
                 self.deceived.discard(run.owner)
@@ -179,9 +180,7 @@ class KVInvariants(Observer):
         if not found:
             return
         for slot in self._table.places:
-            if self._table.extents.is_relocating(slot):
-                continue
-            if self._model.taint(slot.origin, 0, len(slot.tokens)) & found and not slot.suspect:
+            if self._model.taint(slot.pages, 0, len(slot.tokens)) & found and not slot.suspect:
                 self._violated(f"I10: slot {slot.id} holds KV that was found wrong, and is not suspected")
             states = [buffer for buffer in slot.states.values() if self._model.state_taints[buffer] & found]
             if states and not slot.suspect:
@@ -199,24 +198,22 @@ class KVInvariants(Observer):
         for slot in self._table.places:
             if slot.before is not None:
                 self._truth.rows(slot.before.tokens, ("before", slot.id))  # so that its blocks are known
-            if self._table.extents.is_relocating(slot):
-                continue
             for block in self._cache.waiting.of(slot.id):
                 end = block.start + len(block.token_ids)
-                rows = self._model.kv[slot.origin + block.start : slot.origin + end]
+                rows = self._model.rows(slot.pages, block.start, end)
                 if self._taint_of(slot, block):
                     continue  # its ring may have the true rows of another slot
                 if block.buffer is not None:
                     self._check_state(slot, block, block.buffer)
                     continue
-                if block.whole and self._model.lost(slot.id, slot.origin, block.start, end):
+                if block.whole and self._model.lost(slot.id, slot.pages, block.start, end):
                     self._violated(f"I12: slot {slot.id}: a block that is to be saved whole has left the ring")
                 if self._watch.kv_is_exact and rows != self._truth.rows_of(block):
                     self._violated(f"I3: slot {slot.id}: a block that is still to be saved was overwritten")
 
     def _taint_of(self, slot: SlotView, block: SlotBlock) -> Taint:
         if block.buffer is None:
-            return self._model.taint(slot.origin, block.start, block.end)
+            return self._model.taint(slot.pages, block.start, block.end)
         return self._model.state_taints[block.buffer] if slot.has_state(block.start, block.buffer) else CLEAN
 
     def _check_state(self, slot: SlotView, block: SlotBlock, buffer: int) -> None:
@@ -237,18 +234,21 @@ class KVInvariants(Observer):
             self._violated(f"I10: KV that was found wrong is loaded into slot {load.slot}")
 
     def _check_copy(self, copy: Copy) -> None:
-        if self._model.taint(copy.source_origin, 0, copy.end) & self._model.lies.found:
+        if self._model.taint(copy.source_pages, 0, copy.end) & self._model.lies.found:
             self._violated(f"I10: KV that was found wrong is copied into slot {copy.slot}")
         if copy.end > len(self._table.slot(copy.source).tokens):
             self._violated(f"I3: slot {copy.source}: copied is what is not there")
         slot = self._table.slot(copy.slot)
-        if copy.start != min(max(len(slot.tokens), slot.staged), copy.end):
-            self._violated(f"I3: slot {copy.slot}: a copy does not go on at the end")
+        have = len(slot.tokens)
+        if copy.start > have and copy.pages.pages[pages_for(have) : copy.start // PAGE_TOKENS] != (
+            copy.source_pages.pages[pages_for(have) : copy.start // PAGE_TOKENS]
+        ):
+            self._violated(f"I3: slot {copy.slot}: a copy goes on behind what the slot neither has nor shares")
         rings = self._model.rings
         if rings is not None and copy.least is not None:
             first = max(0, copy.least - rings.widest + 1)
-            is_true = not self._model.taint(copy.source_origin, 0, copy.end)
-            if is_true and self._model.lost(copy.source, copy.source_origin, first, copy.end):
+            is_true = not self._model.taint(copy.source_pages, 0, copy.end)
+            if is_true and self._model.lost(copy.source, copy.source_pages, first, copy.end):
                 self._violated(f"I12: slot {copy.source}: what its ring has lost is copied")
 
     def _may_be_written(self, slot: int) -> None:
@@ -315,7 +315,7 @@ class KVWatch(Watch):
 
 
 def _tokens_of(transfer: Transfer) -> int:
-    if isinstance(transfer, Relocate):
+    if isinstance(transfer, CopyPage):
         return transfer.rows
     if isinstance(transfer, SaveState | LoadState):
         return BLOCK_TOKENS

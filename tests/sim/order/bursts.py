@@ -97,7 +97,7 @@ class BurstWatch(Observer):
                 self._violated(f"I35: a burst goes on with {segment}")
             if sample is None or segment.token_ids[0] in sample.end_ids or sample.masks:
                 self._violated(f"I35: a burst goes on behind token {segment.token_ids[0]}: {sample}")
-            if segment.end > slot.capacity or segment.origin != slot.origin:
+            if segment.end > slot.capacity or segment.pages != slot.pages:
                 self._violated(f"I35: a burst goes on at {segment.end} of slot {slot.id}, which has {slot.capacity}")
 
     # --- slots --------------------------------------------------------------------------------------------------------

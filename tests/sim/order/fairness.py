@@ -243,7 +243,7 @@ class Fairness(Observer):
             return False
         due = self._due()
         reservations = [ticket.reserved for ticket in self._manager.queue if ticket.key in due]
-        return bool(reservations and self._manager.table.extents.grantable([max(reservations)]))
+        return bool(reservations and self._manager.table.pages.grantable([max(reservations)]))
 
     def _check_target_waits(self, *, ready_for_target: bool, of: StepBegins) -> None:
         waiting = of.drafting and ready_for_target
@@ -273,14 +273,14 @@ class Fairness(Observer):
             return False
         table, record = self._manager.table, self._manager.holds.get(one.owner)
         slot, needed = table.slot(one.slot), 0 if record is None else len(record.hold.prompt)
-        waits = self._manager.cache.waiting.any_of(one.slot) or table.extents.is_relocating(slot)
+        waits = self._manager.cache.waiting.any_of(one.slot) or table.pages.must_be_owned(slot)
         return waits or needed > slot.capacity or not (one.pending is None or self._has_space(one.slot, one.pending))
 
     def _has_space(self, slot_id: int, work: Submitted) -> bool:
         table = self._manager.table
         slot = table.slot(slot_id)
         start = table.draft_start(slot) if work.phase is State.DRAFT else len(slot.tokens)
-        return start + work.rows <= slot.capacity and not table.extents.is_relocating(slot)
+        return start + work.rows <= slot.capacity and not table.pages.must_be_owned(slot)
 
     def _is_led(self, one: Generation) -> bool:
         return bool(self._led_by(one))

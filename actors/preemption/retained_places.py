@@ -1,4 +1,4 @@
-"""Retained extents: where the KV of those who are preempted stays without being copied, while there is room."""
+"""Retained places: where the KV of those who are preempted stays without being copied, while there is room."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from runtime.kv.token_chain import TokenChain
 
 
-class RetainedExtents:
+class RetainedPlaces:
     """Part of `Preemption`: the slot manager's task alone changes this.
 
-    What is in a retained extent is lent like a resident, and the last that is evicted.  Blocks of it that are to be
+    What is in a retained place is lent like a resident, and the last that is evicted.  Blocks of it that are to be
     kept wait there as they would in a slot.
 
     Args:
@@ -34,22 +34,22 @@ class RetainedExtents:
         self._table = table
         self._waiting = waiting
         self._observers = observers
-        self._keys: dict[int, GenerationKey] = {}  # by retained extent, whose KV was put there last
+        self._keys: dict[int, GenerationKey] = {}  # by retained place, whose KV was put there last
 
     def of(self, key: GenerationKey) -> SlotView | None:
-        """Return where one's KV is; None where it is in no retained extent, or others have had the room since."""
-        retained_extents = self._table.retained_extents
+        """Return where one's KV is; None where it is in no retained place, or others have had the room since."""
+        retained_places = self._table.retained_places
         return next(
-            (retained for retained in retained_extents if self._keys.get(retained.id) == key and retained.tokens), None
+            (retained for retained in retained_places if self._keys.get(retained.id) == key and retained.tokens), None
         )
 
     def put(self, key: GenerationKey, slot: SlotView) -> None:
-        """Put what one leaves in its slot in a retained extent, if one has nothing of anybody who is preempted.
+        """Put what one leaves in its slot in a retained place, if one has nothing of anybody who is preempted.
 
-        What was in that retained extent comes to the slot: a resident, which the next grant may displace.
+        What was in that retained place comes to the slot: a resident, which the next grant may displace.
         """
         self._table.owner.check()
-        free = [retained for retained in self._table.retained_extents if self._is_free(retained)]
+        free = [retained for retained in self._table.retained_places if self._is_free(retained)]
         retained = min(free, key=lambda one: (bool(one.tokens), one.last_used), default=None)
         if retained is not None:
             self._exchange(slot, retained)
@@ -57,20 +57,20 @@ class RetainedExtents:
             self._keys[retained.id] = key
 
     def take(self, key: GenerationKey, prompt: TokenChain, *, reuse: bool, session: Session | None) -> None:
-        """Let a free slot have what is in a retained extent, if that serves best whoever is to be granted a slot.
+        """Let a free slot have what is in a retained place, if that serves best whoever is to be granted a slot.
 
         That is one's own KV, if one was preempted; or what others left, where that costs less than what is in any slot.
-        What was in that slot, whose resident is wanted least, is a resident in the retained extent then.
+        What was in that slot, whose resident is wanted least, is a resident in the retained place then.
         """
         self._table.owner.check()
         table, now = self._table, trio.current_time()
-        slots = [slot for slot in table.free if not table.extents.is_relocating(slot)]
+        slots = table.free
         if not slots:
             return
-        free = [retained for retained in table.retained_extents if retained.tokens and self._is_free(retained)]
+        free = [retained for retained in table.retained_places if retained.tokens and self._is_free(retained)]
         places = [*slots, *free]
         place = self.of(key) or table.cheapest(places, prompt, reuse=reuse, now=now, session=session)[0]
-        if place in table.retained_extents:
+        if place in table.retained_places:
             slot = min(slots, key=lambda one: resident_value(one, table.grants, now))
             self._exchange(slot, place)
             table.keep_until(slot, 0.0)
@@ -85,7 +85,7 @@ class RetainedExtents:
             del self._keys[retained.id]
 
     def _is_free(self, retained: SlotView) -> bool:
-        return not (retained.tokens and retained.id in self._keys) and not self._table.extents.is_relocating(retained)
+        return not (retained.tokens and retained.id in self._keys)
 
     def _exchange(self, slot: SlotView, retained: SlotView) -> None:
         self._table.exchange(slot, retained)
@@ -94,9 +94,9 @@ class RetainedExtents:
             self._observers.tell(self._observers.exchanged, Exchanged(slot.id, retained.id))
 
     def check_integrity(self, preempted: Collection[GenerationKey]) -> None:
-        """Raise AssertionError if a retained extent is kept for anybody else than those who are preempted."""
-        for retained in self._table.retained_extents:
+        """Raise AssertionError if a retained place is kept for anybody else than those who are preempted."""
+        for retained in self._table.retained_places:
             key = self._keys.get(retained.id)
             assert key is None or key in preempted or not retained.tokens, (
-                f"{key} is not preempted, and has a retained extent"
+                f"{key} is not preempted, and has a retained place"
             )
