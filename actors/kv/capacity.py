@@ -50,7 +50,11 @@ class CapacityManager:
         """Give room to those who lack it, the longest holds first, and evict residents for the first who lacks it."""
         self._table.owner.check()
         self.urgent = ()
-        lacking = [record for record in holds if self._lacks(record)]
+        wanting = [one for one in holds if one.pending is not None and one.mark.at is None]
+        for record in wanting:
+            if not self._cache.waiting.any_of(record.slot.id):
+                self._pages.leave(record.slot)
+        lacking = [record for record in wanting if not self._has_room(record)]
         if not lacking:
             return
         for place in self._table.places:
@@ -68,7 +72,7 @@ class CapacityManager:
         """Return what is to be copied so that those who want rows have pages of their own for them."""
         wanting = [one.slot for one in holds if one.pending is not None and one.mark.at is None]
         shared = [slot for slot in wanting if not self._cache.waiting.any_of(slot.id) and self._pages.must_be_owned(slot)]
-        return [copied for slot in shared if (copied := self._pages.own(slot)) is not None]
+        return [self._pages.own(slot) for slot in shared if self._pages.free]
 
     def settle(self, copies: Sequence[CopyPage], results: Iterable[outcome.Outcome[KVData | None]]) -> None:
         """Note what was copied; of what was not, the rows are read or brought anew."""
@@ -84,9 +88,6 @@ class CapacityManager:
                 self._pages.note_copied(slot, copied)
 
     # ------------------------------------------------------------------------------------------------------------------
-
-    def _lacks(self, record: HoldRecord) -> bool:
-        return record.pending is not None and record.mark.at is None and not self._has_room(record)
 
     def _has_room(self, record: HoldRecord) -> bool:
         """Return whether a hold has all positions that it needs, and a page is free if it needs one of its own."""

@@ -221,19 +221,19 @@ class SlotPages:
         self.counts.shared_tokens += len(shared) * PAGE_TOKENS
         return first * PAGE_TOKENS, whole * PAGE_TOKENS
 
-    def own(self, slot: SlotView) -> CopyPage | None:
-        """Let a slot have to itself the pages that its next rows are written to, those of its that nobody else reads.
+    def leave(self, slot: SlotView) -> None:
+        """Let a slot have no pages behind its tokens that others read: its next rows are to be written there."""
+        record = self._changing(slot)
+        first = pages_for(len(record.tokens))
+        behind = {page for page in record.pages.pages[first:] if self._pool.readers(page) > 1}
+        if behind:
+            self._pool.drop(behind)
+            record.pages = PageTable(tuple(page for page in record.pages.pages if page not in behind))
 
-        Returns what is to be copied for that, before `note_copied`; None if there is nothing, or no page is free.
-        """
+    def own(self, slot: SlotView) -> CopyPage:
+        """Take a page for a slot in place of the last of its tokens' that others read; it is copied first."""
         record = self._changing(slot)
         first, rows = divmod(len(record.tokens), PAGE_TOKENS)
-        kept = first + 1 if rows else first
-        behind = [page for page in record.pages.pages[kept:] if self._pool.readers(page) > 1]
-        self._pool.drop(behind)
-        record.pages = PageTable(tuple(page for page in record.pages.pages if page not in behind))
-        if not self.must_be_owned(record) or not self._pool.free:
-            return None
         (page,) = self._pool.take(1)
         self._targets.append(page)
         return CopyPage(record.id, record.pages.pages[first], page, rows)
