@@ -72,7 +72,7 @@ class CapacityManager:
         """Return what is to be copied so that those who want rows have pages of their own for them."""
         wanting = [one.slot for one in holds if one.pending is not None and one.mark.at is None]
         shared = [slot for slot in wanting if not self._cache.waiting.any_of(slot.id) and self._pages.must_be_owned(slot)]
-        return [self._pages.own(slot) for slot in shared if self._pages.free]
+        return [copied for slot in shared if (copied := self._pages.own(slot)) is not None]
 
     def settle(self, copies: Sequence[CopyPage], results: Iterable[outcome.Outcome[KVData | None]]) -> None:
         """Note what was copied; of what was not, the rows are read or brought anew."""

@@ -230,10 +230,15 @@ class SlotPages:
             self._pool.drop(behind)
             record.pages = PageTable(tuple(page for page in record.pages.pages if page not in behind))
 
-    def own(self, slot: SlotView) -> CopyPage:
-        """Take a page for a slot in place of the last of its tokens' that others read; it is copied first."""
+    def own(self, slot: SlotView) -> CopyPage | None:
+        """Take a page for a slot in place of the last of its tokens', if others read that, too; it is copied first.
+
+        None where there is no such page, or none is free.
+        """
         record = self._changing(slot)
         first, rows = divmod(len(record.tokens), PAGE_TOKENS)
+        if not rows or self._pool.readers(record.pages.pages[first]) == 1 or not self._pool.free:
+            return None
         (page,) = self._pool.take(1)
         self._targets.append(page)
         return CopyPage(record.id, record.pages.pages[first], page, rows)
