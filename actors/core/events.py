@@ -122,13 +122,13 @@ class Granted(GenerationEvent):
 class Preempted(GenerationEvent):
     """A generation left its slot to the more important one of request `by`; its `tokens` are kept.
 
-    It waits in the queue again; `preemptions` counts how often it did so until now.
+    That is None where there is no room for all who run, since they do not share what they shared.  It waits in the queue again; `preemptions` counts how often it did so until now.
     """
 
     slot: int
     tokens: int
     preemptions: int
-    by: str
+    by: str | None
 
 
 @dataclass(frozen=True, slots=True)

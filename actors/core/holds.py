@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from actors.core.slot_views import GenerationKey, SlotView
     from runtime.common.ownership import TaskOwner
     from runtime.kv.rings import Rings
+    from runtime.kv.token_chain import TokenChain
     from runtime.step.step import CancelMark
 
 
@@ -277,12 +278,16 @@ class Holds:
     Args:
         owner: that task.
         rings, piece: as for `HoldRecord.follow`.
+        has_states: whether layers are recurrent.
     """
 
-    def __init__(self, owner: TaskOwner, rings: Rings | None = None, piece: int = 0) -> None:
+    def __init__(
+        self, owner: TaskOwner, rings: Rings | None = None, piece: int = 0, *, has_states: bool = False
+    ) -> None:
         self._owner = owner
         self._rings = rings
         self._piece = piece
+        self._shares = rings is None and not has_states
         self._records: dict[GenerationKey, HoldRecord] = {}
 
     def __len__(self) -> int:
@@ -292,6 +297,17 @@ class Holds:
     def __iter__(self) -> Iterator[HoldRecord]:
         """The oldest first."""
         return iter(self._records.values())
+
+    def shared_with(self, prompt: TokenChain) -> int:
+        """Return how many tokens of a prompt, in whole pages, some of these have or are reading, and it can have of them.
+
+        None where layers have rings or states, of which it is not known before whether they can be had.
+        """
+        if not self._shares:
+            return 0
+        limit = len(prompt) - 1
+        shared = [max(one.slot.tokens.shared_with(prompt), one.hold.prompt.shared_with(prompt)) for one in self]
+        return min(max(shared, default=0), limit) // PAGE_TOKENS * PAGE_TOKENS
 
     def get(self, key: GenerationKey) -> HoldRecord | None:
         """Return that of a generation; None if it holds nothing."""

@@ -95,6 +95,7 @@ class SlotTable(SlotsInView):
         now: float = 0.0,
         session: Session | None = None,
         reserved: int = 0,
+        expected: int = 0,
         private: bool = False,
     ) -> SlotView | None:
         """Give a generation the free slot that serves `prompt` at the least cost (`grant_cost`).
@@ -102,11 +103,11 @@ class SlotTable(SlotsInView):
         The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
         with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
         are held for a retry goes to another's prompt only if there is no other.  `reserved` is how many tokens the
-        sequence may come to have.  None if no slot is free, or the pool could not keep the reservation.  What is
+        sequence may come to have, and `expected` how many of them others have who run.  None if no slot is free, or the pool could not keep the reservation.  What is
         computed for a generation that is `private` is told to nobody.
         """
         self.owner.check()
-        if not self.pages.grantable([reserved]):
+        if not self.pages.grantable([reserved - expected]):
             return None
         cheapest, usable = self.cheapest(self.free, prompt, reuse=reuse, now=now, session=session)
         slot = self._changing(cheapest)
@@ -117,7 +118,8 @@ class SlotTable(SlotsInView):
             slot.displace_states(usable)
         slot.tokens = (slot.tokens if usable else prompt).head(usable)
         self.trim(slot, usable)
-        slot.owner, slot.session, slot.reserved = owner, session, self.pages.reservation(reserved)
+        slot.owner, slot.session = owner, session
+        slot.reserved, slot.expected = self.pages.reservation(reserved), expected
         return slot
 
     def release(self, slot: SlotView, held_until: float = 0.0) -> None:

@@ -46,23 +46,32 @@ class CapacityManager:
         self._pages = table.pages
         self._cache = cache
 
-    def make(self, holds: Iterable[HoldRecord]) -> None:
-        """Give room to those who lack it, the longest holds first, and evict residents for the first who lacks it."""
+    def make(self, holds: Iterable[HoldRecord]) -> bool:
+        """Give room to those who lack it, the longest holds first, and evict residents for the first who lacks it.
+
+        Nobody is given any, and the answer is True, where more is promised than there is: those who shared pages do not
+        any longer, or what was to be shared has not come.
+        """
         self._table.owner.check()
         self.urgent = ()
         wanting = [one for one in holds if one.pending is not None and one.mark.at is None]
         for record in wanting:
             if not self._cache.waiting.any_of(record.slot.id):
                 self._pages.leave(record.slot)
+            if record.submitted is not None and not record.is_led:
+                self._pages.expect_nothing(record.slot)
+        if self._pages.promised > self._pages.positions:
+            return True
         lacking = [record for record in wanting if not self._has_room(record)]
         if not lacking:
-            return
+            return False
         for place in self._table.places:
             self.fit(place)
         for record in lacking:
             if not self._make_for(record):
                 self.urgent = [place.id for place in self._table.lent if not place.tokens]
-                return
+                break
+        return False
 
     def fit(self, slot: SlotView) -> None:
         """Take back what a slot does not need."""

@@ -50,9 +50,9 @@ class KVTransfers:
         self._planner = TransferPlanner(table, cache, observers)
         self._capacity = CapacityManager(table, cache)
 
-    def ensure_capacity(self, holds: Holds) -> None:
-        """Give those who wait for room in the pool what there is, and begin what has to be done for it."""
-        self._capacity.make(holds)
+    def ensure_capacity(self, holds: Holds) -> bool:
+        """Give those who wait for room in the pool what there is; True if somebody has to leave his slot before."""
+        return self._capacity.make(holds)
 
     async def run(self, holds: Holds) -> bool:
         """Move a bounded piece of KV; False if there was none, and none that need not be kept any more.

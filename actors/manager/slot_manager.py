@@ -95,7 +95,9 @@ class SlotManager:
         self.costs = StepCosts()
         self.wall = WallClock(executor.clock, executor.wall_clock)
         self.receipts = ReceiptLog(self.wall.at, owner=table.owner)
-        self.holds = Holds(table.owner, table.rings, cache.piece_blocks * BLOCK_TOKENS)
+        self.holds = Holds(
+            table.owner, table.rings, cache.piece_blocks * BLOCK_TOKENS, has_states=table.states is not None
+        )
         self._counts = StepCounts()
         self._position_bytes = position_bytes
         self._chunks = chunks
@@ -185,13 +187,18 @@ class SlotManager:
 
     async def _transfer(self) -> bool:
         """Make room for sequences, and move a bounded piece of KV; False if there was none to move, and is none now."""
-        self._transfers.ensure_capacity(self.holds)
+        self._ensure_capacity()
         transferred = await self._transfers.run(self.holds)
         if transferred or len(self.preemption):  # who is preempted may have waited for what was to be copied, or let go
             self._drain()
             self._admit()  # a slot that came free while KV was moved does not wait for this step
-            self._transfers.ensure_capacity(self.holds)
+            self._ensure_capacity()
         return transferred
+
+    def _ensure_capacity(self) -> None:
+        """Make room for sequences; where more is promised than there is, the last to come leave their slots."""
+        while self._transfers.ensure_capacity(self.holds) and self._admission.preempt_last():
+            pass
 
     def _plan(self, *, has_transferred: bool) -> list[Planned]:
         """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""

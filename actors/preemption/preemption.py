@@ -107,7 +107,7 @@ class Preemption:
         """Return who is to be preempted so that one has a slot which waits since the grant `before`; or nobody."""
         if not self._is_on:
             return ()
-        candidates = [record for record in self._holds if self._can_be_preempted(record)]
+        candidates = [one for one in self._holds if self.is_possible(one) and self._cache.can_set_aside(one.length)]
         return choose(
             candidates,
             priority,
@@ -115,25 +115,21 @@ class Preemption:
             is_enough=lambda freed: bool(self._table.pages.grantable([reserved], freed)),
         )
 
-    def _can_be_preempted(self, record: HoldRecord) -> bool:
-        slot = record.slot
-        if record.key in self._returning:
-            return False
-        if not is_at_rest(record, self._table.draft_start(slot)):
-            return False
-        return self._cache.can_set_aside(record.length)
+    def is_possible(self, record: HoldRecord) -> bool:
+        """Return whether one can leave its slot here."""
+        return record.key not in self._returning and is_at_rest(record, self._table.draft_start(record.slot))
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    def preempt(self, record: HoldRecord, by: Ticket) -> None:
-        """Take a slot from its holder, which is to wait for another."""
+    def preempt(self, record: HoldRecord, by: Ticket | None) -> None:
+        """Take a slot from its holder, which is to wait for another; nobody may have it instead, but for want of room."""
         self._owner.check()
         slot, length = record.slot, record.length
         self.forget(record)
         self._table.release(slot)
         blocks = NOTHING_SET_ASIDE
         is_own = not self._cache.waiting.any_of(slot.id)  # else nothing was written here since the grant
-        if is_own:
+        if is_own and self._cache.can_set_aside(length):
             blocks = self._cache.set_aside(slot.id, slot.resident(), self.preemptions)
         record.preempt(None if blocks.tail is None else Tail(blocks.tail, length // BLOCK_TOKENS, length))
         self._holds.remove(record)
@@ -143,7 +139,7 @@ class Preemption:
         self._preempted[record.key] = _Kept(record, self._now(), blocks)
         self.preemptions += 1
         if self._observers.preempted:
-            event = Preempted(*record.key, slot.id, length, record.ledger.preemptions, by.request_id)
+            event = Preempted(*record.key, slot.id, length, record.ledger.preemptions, by and by.request_id)
             self._observers.tell(self._observers.preempted, event)
 
     def bring_back(self, record: HoldRecord, slot: SlotView) -> None:

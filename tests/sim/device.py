@@ -11,6 +11,7 @@ from typing import Any
 
 from runtime.errors import DeviceLost
 from runtime.kv.blocks import BlockKey
+from runtime.kv.pages import PageTable
 from runtime.loading.served import ServedModel
 from runtime.sampling.tokens import SampledToken
 from runtime.step.step import Segment, SegmentOutput

@@ -1,8 +1,8 @@
 """Pages of the slots' sequences in the pool of KV: they are given, shared, taken back, and copied where others read them.
 
-The tokens that a sequence may come to need are *reserved*.  Sequences run only as long as the sum of their reservations
-fits the pool, so that each can be given what is reserved for it, whatever the others take; what is not used yet is lent
-to residents, the KV in free slots.
+The tokens that a sequence may come to need are *reserved*.  Sequences run only as long as what is *promised* to them fits
+the pool, the pages that several have counted once, so that each can be given what is reserved for it, whatever the
+others take; what is not used yet is lent to residents, the KV in free slots.
 
 A page that several read is written by none of them.  What a slot shares begins with its sequence, and ends with a whole
 page; so a slot has to do with that only where it was granted to a prompt that leaves what it holds inside of such a
@@ -120,9 +120,9 @@ class SlotPages:
         return self._pool.free * PAGE_TOKENS
 
     @property
-    def reserved(self) -> int:
-        """Positions that the sequences of held slots may come to need."""
-        return sum(record.reserved for record in self._records if record.owner is not None)
+    def promised(self) -> int:
+        """Positions that those who hold slots have or may come to need; what several have is counted once."""
+        return self._promised([record for record in self._records if record.owner is not None])
 
     def readers(self, page: int) -> int:
         """Return how many sequences have a page."""
@@ -138,7 +138,7 @@ class SlotPages:
             held=len(held) * PAGE_TOKENS,
             resident=(self._pool.size - self._pool.free - len(held)) * PAGE_TOKENS,
             shared=self._pool.shared * PAGE_TOKENS,
-            promised=self.reserved,
+            promised=self.promised,
             shelves=tuple(RetainedStatus(one.id, len(one.tokens), one.capacity) for one in retained),
             bytes=self.positions * position_bytes,
             free_bytes=self.free * position_bytes,
@@ -158,13 +158,21 @@ class SlotPages:
         """
         staying = [record for record in self._records if record.owner is not None and record.id not in leaving]
         free, count = self._slots - len(staying), 0
-        left = self.positions - sum(record.reserved for record in staying)
+        left = self.positions - self._promised(staying)
         for positions in reservations:
             left -= self.reservation(positions)
             if count == free or left < 0:
                 break
             count += 1
         return count
+
+    def _promised(self, records: Sequence[SlotRecord]) -> int:
+        besides, kept = 0, set[int]()
+        for record in records:
+            read = record.pages.pages[: len(record.tokens) // PAGE_TOKENS]
+            besides += max(0, (record.reserved - record.expected) // PAGE_TOKENS - len(read))
+            kept.update(read)
+        return (len(kept) + besides) * PAGE_TOKENS
 
     def must_be_owned(self, slot: SlotView) -> bool:
         """Return whether others read a page to which a slot's next rows are to be written."""
@@ -176,7 +184,6 @@ class SlotPages:
         self._pool.check_integrity([*(one.pages for one in self._records), PageTable(tuple(self._targets))])
         for record in self._records:
             assert record.used <= record.capacity, f"slot {record.id}: {record.used} of {record.capacity} positions"
-        assert self.reserved <= self.positions, f"{self.reserved} positions are reserved, of {self.positions}"
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -218,8 +225,13 @@ class SlotPages:
         if not record.tokens:
             record.draft_first, record.draft_length = other.draft_first, other.draft_length
             record.trim_draft(whole * PAGE_TOKENS)
+        record.expected = 0
         self.counts.shared_tokens += len(shared) * PAGE_TOKENS
         return first * PAGE_TOKENS, whole * PAGE_TOKENS
+
+    def expect_nothing(self, slot: SlotView) -> None:
+        """Note that a slot's holder reads its prompt itself."""
+        self._changing(slot).expected = 0
 
     def leave(self, slot: SlotView) -> None:
         """Let a slot have no pages behind its tokens that others read: its next rows are to be written there."""

@@ -30,6 +30,7 @@ class SlotRecord:
     pool: StatePool | None = None  # of its states; None for a model without
     owner: GenerationKey | None = None
     reserved: int = 0
+    expected: int = 0  # of these, positions that its holder is to share with others who run
     session: Session | None = None  # of whoever was last granted it
     last_used: int = 0  # the table's grant count at the last release
     held_until: float = 0.0
@@ -200,5 +201,5 @@ class SlotRecord:
             assert not self.suspect, self
 
 
-_ITS_OWN = ("id", "rings", "pool", "owner", "reserved")
+_ITS_OWN = ("id", "rings", "pool", "owner", "reserved", "expected")
 _CONTENTS = [one.name for one in fields(SlotRecord) if one.name not in _ITS_OWN]

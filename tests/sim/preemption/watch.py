@@ -61,9 +61,9 @@ class PreemptionWatch(Observer):
         """Check for whom, and how often, and that its slot is another's or nobody's."""
         self._preempted[event.key] = event.tokens
         self._expected.pop(event.key, None)
-        if self._priorities[event.request_id] <= self._priorities[event.by]:
+        if event.by is not None and self._priorities[event.request_id] <= self._priorities[event.by]:
             self._violated(f"I23: {event.key} is preempted for {event.by}, who is not more important")
-        if event.preemptions > MAX_PREEMPTIONS:
+        if event.by is not None and event.preemptions > MAX_PREEMPTIONS:
             self._violated(f"I23: {event.key} is preempted for the {event.preemptions}th time")
         self._check_nothing_held()
 
