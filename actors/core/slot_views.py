@@ -41,6 +41,9 @@ class Provenance:
     states: Mapping[int, int] = field(default_factory=dict)
 
 
+# Tokens: sharing takes a round trip through the manager, about as long as computing a few rows of a small model.
+SHARING_COST = 16
+
 NOT_RESTORED = Provenance()
 NO_STATES: Mapping[int, int] = MappingProxyType({})
 
@@ -216,9 +219,12 @@ class Candidate:
 
 
 def grant_cost(
-    candidate: Candidate, prompt_length: int, session: Session | None, slots: int
+    candidate: Candidate, prompt_length: int, session: Session | None, slots: int, shared: int = 0
 ) -> tuple[bool, float, int]:
     """Return what is compared, the least first: tokens to compute, plus the resident ones lost.
+
+    What is not there may be had of another place, for as much as a few rows cost.  So who begins as others do gets a
+    place of its own, and leaves them theirs.
 
     These weigh less the longer nobody wanted them.  What a session left behind is the less wanted when that very
     session comes with another text (it was shortened, or begun anew), so it counts as if each slot had been granted
@@ -230,12 +236,14 @@ def grant_cost(
         prompt_length: tokens of the prompt.
         session: of the request; None where it says nothing of one.
         slots: how many there are.
+        shared: tokens of the prompt that some place has, and that can be shared.
     """
     own = session is not None and candidate.session == session
     lost = candidate.resident - candidate.usable
     robbed = lost > candidate.usable and candidate.is_held and not own
     age = candidate.idle + (slots if own else 0)
-    return robbed, (prompt_length - candidate.usable) + lost / (1 + age), candidate.last_used
+    had = max(candidate.usable, shared - SHARING_COST)
+    return robbed, (prompt_length - had) + lost / (1 + age), candidate.last_used
 
 
 def resident_value(slot: SlotView, grants: int, now: float) -> tuple[bool, float, int]:

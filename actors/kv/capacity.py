@@ -17,7 +17,7 @@ import trio
 from actors.core.slot_views import resident_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import outcome
 
@@ -46,11 +46,11 @@ class CapacityManager:
         self._pages = table.pages
         self._cache = cache
 
-    def make(self, holds: Iterable[HoldRecord]) -> bool:
+    def make(self, holds: Iterable[HoldRecord], can_leave: Callable[[HoldRecord], bool]) -> bool:
         """Give room to those who lack it, the longest holds first, and evict residents for the first who lacks it.
 
-        Nobody is given any, and the answer is True, where more is promised than there is: those who shared pages do not
-        any longer, or what was to be shared has not come.
+        The answer is whether more is promised than there is: those who shared pages do not any longer, or what was to be
+        shared has not come.  Then of those who `can_leave` their slots only the first is given any.
         """
         self._table.owner.check()
         self.urgent = ()
@@ -60,18 +60,19 @@ class CapacityManager:
                 self._pages.leave(record.slot)
             if record.submitted is not None and not record.is_led:
                 self._pages.expect_nothing(record.slot)
-        if self._pages.promised > self._pages.positions:
-            return True
+        is_over = self._pages.promised > self._pages.positions
+        if is_over:
+            wanting = [*wanting[:1], *(one for one in wanting[1:] if not can_leave(one))]
         lacking = [record for record in wanting if not self._has_room(record)]
         if not lacking:
-            return False
+            return is_over
         for place in self._table.places:
             self.fit(place)
         for record in lacking:
             if not self._make_for(record):
                 self.urgent = [place.id for place in self._table.lent if not place.tokens]
                 break
-        return False
+        return is_over
 
     def fit(self, slot: SlotView) -> None:
         """Take back what a slot does not need."""

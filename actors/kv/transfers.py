@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import outcome
 
-    from actors.core.holds import Holds
+    from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
     from actors.core.slot_views import SlotView
     from actors.core.slots import SlotTable
@@ -50,9 +50,9 @@ class KVTransfers:
         self._planner = TransferPlanner(table, cache, observers)
         self._capacity = CapacityManager(table, cache)
 
-    def ensure_capacity(self, holds: Holds) -> bool:
-        """Give those who wait for room in the pool what there is; True if somebody has to leave his slot before."""
-        return self._capacity.make(holds)
+    def ensure_capacity(self, holds: Holds, can_leave: Callable[[HoldRecord], bool]) -> bool:
+        """Give those who wait for room in the pool what there is; True if somebody is to leave his slot for them."""
+        return self._capacity.make(holds, can_leave)
 
     async def run(self, holds: Holds) -> bool:
         """Move a bounded piece of KV; False if there was none, and none that need not be kept any more.

@@ -207,7 +207,7 @@ class Admission:
         """Preempt the last of those who were granted a slot and can leave it, but not the first; False if nobody can."""
         self._owner.check()
         _, *others = sorted(self._holds, key=lambda record: record.granted)
-        last = next((one for one in reversed(others) if self._preemption.is_possible(one)), None)
+        last = next((one for one in reversed(others) if self._preemption.can_leave(one)), None)
         if last is not None:
             self._wait_again(last, by=None)
         return last is not None

@@ -197,7 +197,8 @@ class SlotManager:
 
     def _ensure_capacity(self) -> None:
         """Make room for sequences; where more is promised than there is, the last to come leave their slots."""
-        while self._transfers.ensure_capacity(self.holds) and self._admission.preempt_last():
+        can_leave = self.preemption.can_leave
+        while self._transfers.ensure_capacity(self.holds, can_leave) and self._admission.preempt_last():
             pass
 
     def _plan(self, *, has_transferred: bool) -> list[Planned]:

@@ -107,7 +107,8 @@ class Preemption:
         """Return who is to be preempted so that one has a slot which waits since the grant `before`; or nobody."""
         if not self._is_on:
             return ()
-        candidates = [one for one in self._holds if self.is_possible(one) and self._cache.can_set_aside(one.length)]
+        at_rest = (one for one in self._holds if self.can_leave(one) and not (one.reads_anew and one.length))
+        candidates = [one for one in at_rest if self._cache.can_set_aside(one.length)]
         return choose(
             candidates,
             priority,
@@ -115,7 +116,7 @@ class Preemption:
             is_enough=lambda freed: bool(self._table.pages.grantable([reserved], freed)),
         )
 
-    def is_possible(self, record: HoldRecord) -> bool:
+    def can_leave(self, record: HoldRecord) -> bool:
         """Return whether one can leave its slot here."""
         return record.key not in self._returning and is_at_rest(record, self._table.draft_start(record.slot))
 
@@ -139,7 +140,7 @@ class Preemption:
         self._preempted[record.key] = _Kept(record, self._now(), blocks)
         self.preemptions += 1
         if self._observers.preempted:
-            event = Preempted(*record.key, slot.id, length, record.ledger.preemptions, by and by.request_id)
+            event = Preempted(*record.key, slot.id, length, record.ledger.preemptions, None if by is None else by.request_id)
             self._observers.tell(self._observers.preempted, event)
 
     def bring_back(self, record: HoldRecord, slot: SlotView) -> None:

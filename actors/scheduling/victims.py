@@ -27,7 +27,7 @@ def is_at_rest(record: HoldRecord, draft_start: int) -> bool:
 
     It waits for rows that nothing on the device but its slot belongs to.  Not amid a round of a drafter, whose KV runs
     ahead, nor with drafts whose distributions the device has; nor while it reads a prompt of which all rows are wanted,
-    or no KV may serve or is trusted, for then it would have to be read again.
+    or no KV may serve, for then it would have to be read again.
 
     Args:
         record: of the hold.
@@ -41,7 +41,7 @@ def is_at_rest(record: HoldRecord, draft_start: int) -> bool:
     match work.phase:
         case State.PREFILL:
             is_brought_back = ticket.reuse or record.hold.prompt is not ticket.prompt
-            return not record.length or (is_brought_back and not record.reads_anew)
+            return not record.length or is_brought_back
         case State.DRAFT:
             return draft_start + len(work.token_ids) == record.length + 1
     return all(draft.distribution is None for draft in work.drafts)

@@ -34,6 +34,7 @@ class SlotsInView:
     def __init__(self, records: Sequence[SlotRecord], slots: int, context: int, proposer: Proposer) -> None:
         self.context = context
         self._slots = slots
+        self._has_own = any(record.rings is not None or record.pool is not None for record in records)
         self._records = records
         self._drafts_from_states = proposer in (Proposer.MTP, Proposer.ASSISTANT)
         self._drafter_has_kv = proposer is not Proposer.ASSISTANT
@@ -97,13 +98,21 @@ class SlotsInView:
         At least the prompt's last token is left to compute, because its logits are wanted.
         """
         limit = len(prompt) - 1 if reuse else 0
+        shared = self._shareable(prompt, limit)
 
         def cost(free: tuple[SlotRecord, int]) -> tuple[bool, float, int]:
             place, usable = free
-            return grant_cost(place.candidate(usable, self._grants, now), len(prompt), session, len(self))
+            return grant_cost(place.candidate(usable, self._grants, now), len(prompt), session, len(self), shared)
 
         records = (self._records[place.id] for place in places)
         return min(((record, record.usable_for(prompt, limit)) for record in records), key=cost)
+
+    def _shareable(self, prompt: TokenChain, limit: int) -> int:
+        """Return how many tokens of a prompt a slot can be given without computing; rings and states are its own."""
+        if self._has_own:
+            return 0
+        places = [place for place in self._records if not place.suspect]
+        return max((place.usable_for(prompt, limit) for place in places), default=0)
 
     def draft_start(self, slot: SlotView) -> int:
         """The first position that the drafter has not read and can read."""
