@@ -115,6 +115,7 @@ class KVCache:
             positions = self.positions if config.kv_pieces[layer] else 0
             places = (kv_heads, positions, dim) if ring is None else (slots, kv_heads, ring, dim)
             self._layers.append(torch.empty(parts, *places, device=device, dtype=dtype))
+        self._copied = torch.empty(0, device=device, dtype=dtype)
         self._pieces = config.kv_pieces
         self._piece_shape = config.kv_shape
         self._lie = [_Lie.of(layer, ring) for layer, ring in zip(self._layers, self._ring, strict=True)]
@@ -155,12 +156,15 @@ class KVCache:
         for position, place, rows in pieces:
             into.narrow(2, place, rows).copy_(keys_values.narrow(2, position - start, rows))
 
-    def read(self, layer: int, slot: int, start: int, end: int, pages: PageTable) -> tuple[torch.Tensor, ...]:
+    def read(
+        self, layer: int, slot: int, start: int, end: int, pages: PageTable, *, brief: bool = False
+    ) -> tuple[torch.Tensor, ...]:
         """Return the parts at positions `start` to `end` of a sequence, `[kv_heads, end - start, dim]` each.
 
-        They are views; where a ring ends between the two, or the pages do not lie one behind the other, copies.
+        They are views; where a ring ends between the two, or the pages do not lie one behind the other, copies, which
+        the next `brief` read overwrites if they are.
         """
-        return self._rows(layer, slot, start, end, pages).unbind()
+        return self._rows(layer, slot, start, end, pages, brief=brief).unbind()
 
     def addresses(self, layer: int, slot: int, start: int, pages: PageTable) -> Addresses:
         """Return where kernels find the rows of a sequence that lie from a position on.
@@ -187,7 +191,9 @@ class KVCache:
         ring = self._ring[layer]
         return ring is None or start % ring + end - start <= ring
 
-    def _rows(self, layer: int, slot: int, start: int, end: int, pages: PageTable) -> torch.Tensor:
+    def _rows(
+        self, layer: int, slot: int, start: int, end: int, pages: PageTable, *, brief: bool = False
+    ) -> torch.Tensor:
         """Return `[parts, kv_heads, end - start, dim]`."""
         ring = self._ring[layer]
         if ring is None:
@@ -196,7 +202,17 @@ class KVCache:
             assert end - start <= ring, f"{end - start} positions of a ring of {ring} are read: a step had too many rows"
             whole, pieces = self._rings[layer][slot], [*_arcs(start, end, ring)]
         views = [whole.narrow(2, place, rows) for _, place, rows in pieces]
-        return views[0] if len(views) == 1 else torch.cat(views, dim=2)
+        if len(views) == 1:
+            return views[0]
+        return torch.cat(views, dim=2, out=self._scratch(views[0], end - start) if brief else None)
+
+    def _scratch(self, like: torch.Tensor, rows: int) -> torch.Tensor:
+        """Return room for so many rows of a layer, always the same."""
+        parts, heads, _, dim = like.shape
+        numbers = parts * heads * rows * dim
+        if self._copied.numel() < numbers:  # fresh memory costs as much as the copy
+            self._copied = like.new_empty(numbers)
+        return self._copied[:numbers].view(parts, heads, rows, dim)
 
     # --- transfers --------------------------------------------------------------------------------------------------
 

@@ -96,7 +96,7 @@ class SelfAttention:
             if own:
                 kv.write(self._index, segment.slot, segment.start, new, segment.pages)
             first = first_visible(segment, self._window)
-            keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.pages)
+            keys, values = kv.read(self._index, segment.slot, first, segment.end, segment.pages, brief=True)
             attended.append(attend(asking, keys, values, mask, self._tile_kernel))
         return self._leave(torch.cat(attended) if len(attended) > 1 else attended[0], projected)
 
