@@ -60,6 +60,14 @@ def _check_states(model: ServedModel, config: EngineConfig, cache: PrefixCache) 
         assert cache.tiers.has_states or not cache.tiers.keep_anything, "blocks outside the slots have no states"
 
 
+def _retained_places(model: ServedModel, config: EngineConfig) -> int:
+    """Return how many sequences may stay in place when preempted; the state of each has a buffer besides a step's."""
+    if config.preemption != "on" or model.rings is not None:
+        return 0
+    spare = model.state_buffers - least_buffers(config.slots)
+    return min(config.slots, spare) if model.state_buffers else config.slots
+
+
 def client_disconnect() -> CancelReason:
     """Return what a cancel from outside a request means, unless the opener knows better."""
     return CancelReason.DISCONNECT
@@ -83,7 +91,7 @@ class Engine:
         table = SlotTable(
             config.slots,
             model.context_length,
-            retained_places=config.slots if config.preemption == "on" and model.rings is None else 0,
+            retained_places=_retained_places(model, config),
             positions=model.positions,
             root=cache.root,
             proposer=config.speculate,

@@ -132,6 +132,8 @@ class Preemption:
         is_own = not self._cache.waiting.any_of(slot.id)  # else nothing was written here since the grant
         if is_own and self._cache.can_set_aside(length):
             blocks = self._cache.set_aside(slot.id, slot.resident(), self.preemptions)
+            if self._table.states is not None:
+                self._table.states.forget_displaced(slot)  # copied out, since nothing waits
         record.preempt(None if blocks.tail is None else Tail(blocks.tail, length // BLOCK_TOKENS, length))
         self._holds.remove(record)
         self._table.pages.fit(slot, self._cache.waiting.end(slot.id))

@@ -108,17 +108,20 @@ class States:
     def _evict(self, now: float) -> None:
         """Drop the name of the snapshot whose loss costs least: the tokens that somebody may have to compute again.
 
-        These weigh less the longer nobody wanted the sequence, as in `resident_value`.
+        These weigh less the longer nobody wanted the sequence, as in `resident_value`.  The end of one that is held for
+        somebody, or is being copied out, goes last: whoever comes back goes on from there.
         """
         grants = self._grants()
         lengths = {record.id: sorted({*record.states, *record.displaced.values()}) for record in self._records}
 
-        def cost(snapshot: tuple[SlotRecord, int, int]) -> tuple[bool, float, int]:
-            record, length, _ = snapshot
+        def cost(snapshot: tuple[SlotRecord, int, int]) -> tuple[bool, bool, float, int]:
+            record, length, buffer = snapshot
             is_lent = record.owner is None
+            is_held = is_lent and record.held_until > now
+            is_end = length == lengths[record.id][-1]
             idle = grants - record.last_used if is_lent else 0
             loss = expected_loss(lengths[record.id], length)
-            return is_lent and record.held_until > now, loss / (1 + idle), record.last_used
+            return is_end and (is_held or buffer in record.displaced), is_held, loss / (1 + idle), record.last_used
 
         record, length, buffer = min(self._snapshots(), key=cost)
         record.evict(length, buffer)

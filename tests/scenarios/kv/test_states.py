@@ -147,6 +147,26 @@ async def test_who_is_preempted_goes_on_from_its_state() -> None:
         assert sim.rows(story) == len(LONG)
 
 
+@simulated()
+@pytest.mark.parametrize("more", [0, 1])
+async def test_who_is_preempted_goes_on_from_its_state_however_few_buffers_there_are(more: int) -> None:
+    """Also where its first step has just ended, and states that it displaced are still there.
+
+    The other's drafts need as many buffers as a step may.
+    """
+    drafting: dict[str, Any] = {"drafts": 3, "speculate": Proposer.DRAFT, "accuracy": 1.0}
+    async with recurrent(more=more, ram=100, preemption="on", positions=1024, **drafting) as sim:
+        await sim.client(ask("before", LONG))
+        async with trio.open_nursery() as nursery:
+            story = sim.expect(ask("old", text(200, 2), max_tokens=1, priority=1))
+            nursery.start_soon(sim.client, story.asked)
+            await until(lambda: sim.watch.books.step is not None)
+            assert sim.manager.table.slot(0).displaced
+            await sim.client(ask("new", text(200, 3), max_tokens=10))
+        assert sim.manager.preemption.resumes == 1
+        assert sim.rows(story) == 200
+
+
 # --- cancels, faults, drafts, bursts ----------------------------------------------------------------------------------
 
 

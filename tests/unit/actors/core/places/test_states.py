@@ -152,3 +152,16 @@ def test_what_is_wanted_less_makes_way_before_and_what_a_cancel_left_last() -> N
             run(table, other, length, now=1.0)
         lent(table, other, 1, spares=1, now=1.0)
         assert sorted(slot.states) == left
+
+
+@pytest.mark.parametrize("is_displaced", [False, True])
+def test_the_end_of_what_is_held_or_being_copied_out_makes_way_last(is_displaced: bool) -> None:
+    """It costs least to compute again, and whoever comes back goes on from there."""
+    table, slot = table_with(30, 50, 55, slots=2, buffers=4)
+    table.release(slot, 0.0 if is_displaced else 9.0)
+    if is_displaced:
+        table.grant(("b", 0), TokenChain(b"", [*TOKENS[:20], 7]))
+    other = table.grant(("c", 0), TokenChain(b"", range(200, 299)), now=1.0)
+    assert other is not None
+    lent(table, other, 1, spares=2, now=1.0)
+    assert [*slot.states, *slot.displaced.values()] == [55]
