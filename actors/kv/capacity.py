@@ -56,7 +56,7 @@ class CapacityManager:
         self.urgent = ()
         wanting = [one for one in holds if one.pending is not None and one.mark.at is None]
         for record in wanting:
-            if not self._cache.waiting.any_of(record.slot.id):
+            if self._pages.must_be_owned(record.slot) and not self._cache.waiting.any_of(record.slot.id):
                 self._pages.leave(record.slot)
             if record.submitted is not None and not record.is_led:
                 self._pages.expect_nothing(record.slot)

@@ -167,23 +167,29 @@ class SlotPages:
         return count
 
     def _promised(self, records: Sequence[SlotRecord]) -> int:
-        besides, kept = 0, set[int]()
+        own, common = 0, set[int]()
         for record in records:
-            read = record.pages.pages[: len(record.tokens) // PAGE_TOKENS]
-            besides += max(0, (record.reserved - record.expected) // PAGE_TOKENS - len(read))
-            kept.update(read)
-        return (len(kept) + besides) * PAGE_TOKENS
+            read = len(record.tokens) // PAGE_TOKENS
+            shared = min(read, record.shared)
+            common.update(record.pages.pages[:shared])
+            own += max(read, (record.reserved - record.expected) // PAGE_TOKENS) - shared
+        return (own + len(common)) * PAGE_TOKENS
 
     def must_be_owned(self, slot: SlotView) -> bool:
-        """Return whether others read a page to which a slot's next rows are to be written."""
-        first = len(slot.tokens) // PAGE_TOKENS
-        return any(self._pool.readers(page) > 1 for page in slot.pages.pages[first:])
+        """Return whether others have a page to which a slot's next rows are to be written."""
+        record = self._records[slot.id]
+        first = len(record.tokens) // PAGE_TOKENS
+        return first < record.shared and any(
+            self._pool.readers(page) > 1 for page in record.pages.pages[first : record.shared]
+        )
 
     def check_integrity(self) -> None:
         """Raise AssertionError if a sequence has too few pages, or a page's readers are miscounted."""
         self._pool.check_integrity([*(one.pages for one in self._records), PageTable(tuple(self._targets))])
         for record in self._records:
             assert record.used <= record.capacity, f"slot {record.id}: {record.used} of {record.capacity} positions"
+            others = [page for page in record.pages.pages[record.shared :] if self._pool.readers(page) > 1]
+            assert not others, f"slot {record.id}: others have pages {others} behind the first {record.shared}"
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -225,22 +231,24 @@ class SlotPages:
         if not record.tokens:
             record.draft_first, record.draft_length = other.draft_first, other.draft_length
             record.trim_draft(whole * PAGE_TOKENS)
-        record.expected = 0
+        record.expected, record.shared, other.shared = 0, whole, max(whole, other.shared)
         self.counts.shared_tokens += len(shared) * PAGE_TOKENS
         return first * PAGE_TOKENS, whole * PAGE_TOKENS
 
     def expect_nothing(self, slot: SlotView) -> None:
         """Note that a slot's holder reads its prompt itself."""
-        self._changing(slot).expected = 0
+        if self._records[slot.id].expected:
+            self._changing(slot).expected = 0
 
     def leave(self, slot: SlotView) -> None:
         """Let a slot have no pages behind its tokens that others read: its next rows are to be written there."""
         record = self._changing(slot)
         first = pages_for(len(record.tokens))
-        behind = {page for page in record.pages.pages[first:] if self._pool.readers(page) > 1}
+        behind = {page for page in record.pages.pages[first : record.shared] if self._pool.readers(page) > 1}
         if behind:
             self._pool.drop(behind)
             record.pages = PageTable(tuple(page for page in record.pages.pages if page not in behind))
+        record.shared = min(record.shared, first)
 
     def own(self, slot: SlotView) -> CopyPage | None:
         """Take a page for a slot in place of the last of its tokens', if others read that, too; it is copied first.
@@ -282,3 +290,4 @@ class SlotPages:
         if kept < len(record.pages):
             self._pool.drop(record.pages.pages[kept:])
             record.pages = PageTable(record.pages.pages[:kept])
+            record.shared = min(record.shared, kept)

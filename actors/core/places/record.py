@@ -46,6 +46,7 @@ class SlotRecord:
     draft_first: int = 0
     draft_length: int = 0
     pages: PageTable = NO_PAGES
+    shared: int = 0  # none of the pages behind so many are anybody else's, too
     states: dict[int, int] = field(default_factory=dict)  # buffers, by the lengths at which there is a state
     passing: tuple[int, ...] = ()  # those of these lengths that the last step left on its way
     displaced: dict[int, int] = field(default_factory=dict)  # lengths, by buffers with states of what was here before
