@@ -33,7 +33,7 @@ from runtime.step.transfer import Copy, CopyPage, Load, LoadState, Save, SaveSta
 from runtime.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runtime.chat.chat import Chat
     from runtime.kv.pages import PageTable
@@ -368,6 +368,20 @@ class SimulatedDrafter(SimulatedModel):
         self._target = target
         self._accuracy = accuracy
         self._from_states = from_states
+
+    def _begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
+        """Spoil the rows that are written, but those that are there: whoever shares a page may have had them read."""
+        there = [(place, row) for segment in segments for place, row in self._to_write(segment) if self.kv[place] == row]
+        batch = super()._begin(segments)
+        for place, row in there:
+            self.kv[place] = row
+        return batch
+
+    def _to_write(self, segment: Segment) -> Iterator[tuple[int, int]]:
+        state = self.kv[segment.pages.place(segment.start - 1)] if segment.start > segment.first else _ROOT
+        for position, token_id in enumerate(segment.token_ids, start=segment.start):
+            state = chain(state, token_id)
+            yield segment.pages.place(position), state
 
     def guess(self, state: int) -> int:
         """Return what it takes for the next token after a history of this state."""
