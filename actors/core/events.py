@@ -122,7 +122,9 @@ class Granted(GenerationEvent):
 class Preempted(GenerationEvent):
     """A generation left its slot to the more important one of request `by`; its `tokens` are kept.
 
-    That is None where there is no room for all who run, since they do not share what they shared.  It waits in the queue again; `preemptions` counts how often it did so until now.
+    That is None where there is no room for all who run, since they do not share what they shared.
+
+    It waits in the queue again; `preemptions` counts how often it did so until now.
     """
 
     slot: int

@@ -104,10 +104,7 @@ class HoldRecord:
         return self._pending if isinstance(self._pending, Submit) and self.mark.at is None else None
 
     def needed_capacity(self, draft_start: int) -> int:
-        """Return how many positions its slot must have for what its actor waits for: a prompt's, where it is to be read.
-
-        What it can have of others takes no room before it has it.
-        """
+        """Return how many positions its slot must have for what its actor waits for; to share takes none."""
         work, prompt = self._pending, len(self.hold.prompt)
         if isinstance(work, Audit):
             return 0
@@ -299,7 +296,7 @@ class Holds:
         return iter(self._records.values())
 
     def shared_with(self, prompt: TokenChain) -> int:
-        """Return how many tokens of a prompt, in whole pages, some of these have or are reading, and it can have of them.
+        """Return how many tokens of a prompt, in whole pages, some of these have, or read, for it to share.
 
         None where layers have rings or states, of which it is not known before whether they can be had.
         """

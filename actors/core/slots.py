@@ -103,8 +103,8 @@ class SlotTable(SlotsInView):
         The slot's `tokens` are then the part that is already there, none if its rings have not what the rest goes on
         with.  At least the prompt's last token is left to compute, because its logits are wanted.  A slot whose tokens
         are held for a retry goes to another's prompt only if there is no other.  `reserved` is how many tokens the
-        sequence may come to have, and `expected` how many of them others have who run.  None if no slot is free, or the pool could not keep the reservation.  What is
-        computed for a generation that is `private` is told to nobody.
+        sequence may come to have, and `expected` how many of them others have who run.  None if no slot is free, or the
+        pool could not keep the reservation.  What is computed for a generation that is `private` is told to nobody.
         """
         self.owner.check()
         if not self.pages.grantable([reserved - expected]):

@@ -1,8 +1,8 @@
 """Capacity of the pool of KV for the sequences that run.
 
 Who lacks room is given free pages; and if those are not enough, residents are evicted, those that are wanted least
-first.  What these hold is copied out to the tiers before, as with all that is displaced.  The one who has waited longest
-is served first, and nobody behind it gets pages meanwhile: so all that comes free comes together for it.
+first.  What these hold is copied out to the tiers before, as with all that is displaced.  The one who has waited
+longest is served first, and nobody behind it gets pages meanwhile: so all that comes free comes together for it.
 
 Who is to write to a page that others read gets one of its own, and what is there is copied, between two steps.
 """
@@ -49,8 +49,8 @@ class CapacityManager:
     def make(self, holds: Iterable[HoldRecord], can_leave: Callable[[HoldRecord], bool]) -> bool:
         """Give room to those who lack it, the longest holds first, and evict residents for the first who lacks it.
 
-        The answer is whether more is promised than there is: those who shared pages do not any longer, or what was to be
-        shared has not come.  Then of those who `can_leave` their slots only the first is given any.
+        The answer is whether more is promised than there is: those who shared pages do not any longer, or what was to
+        be shared has not come.  Then of those who `can_leave` their slots only the first is given any.
         """
         self._table.owner.check()
         self.urgent = ()
@@ -81,7 +81,9 @@ class CapacityManager:
     def copies(self, holds: Iterable[HoldRecord]) -> list[CopyPage]:
         """Return what is to be copied so that those who want rows have pages of their own for them."""
         wanting = [one.slot for one in holds if one.pending is not None and one.mark.at is None]
-        shared = [slot for slot in wanting if not self._cache.waiting.any_of(slot.id) and self._pages.must_be_owned(slot)]
+        shared = [
+            slot for slot in wanting if not self._cache.waiting.any_of(slot.id) and self._pages.must_be_owned(slot)
+        ]
         return [copied for slot in shared if (copied := self._pages.own(slot)) is not None]
 
     def settle(self, copies: Sequence[CopyPage], results: Iterable[outcome.Outcome[KVData | None]]) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from actors.core.observer import Observers
     from actors.core.slot_views import SlotView
     from actors.core.slots import SlotTable
-    from actors.kv.planned_transfers import PlannedTransfers
     from actors.kv.prefix_cache import PrefixCache
     from actors.kv.waiting_blocks import SlotBlock
     from runtime.step.executor import Executor

@@ -204,7 +204,7 @@ class Admission:
             assert granted, f"{waiting.ticket.key} is granted no slot, and {len(victims)} were preempted for it"
 
     def preempt_last(self) -> bool:
-        """Preempt the last of those who were granted a slot and can leave it, but not the first; False if nobody can."""
+        """Preempt the last of those who were granted a slot and can leave it, not the first; False if nobody can."""
         self._owner.check()
         _, *others = sorted(self._holds, key=lambda record: record.granted)
         last = next((one for one in reversed(others) if self._preemption.can_leave(one)), None)

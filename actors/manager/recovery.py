@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from actors.core.holds import HoldRecord, Holds
     from actors.core.observer import Observers
-    from actors.core.slot_views import SlotView
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.manager.admission import Admission

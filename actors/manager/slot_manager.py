@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from actors.core.hold import Ticket
     from actors.core.life import State
-    from actors.core.slot_views import GenerationKey, SlotStatus, SlotView
+    from actors.core.slot_views import GenerationKey, SlotStatus
     from actors.core.slots import SlotTable
     from actors.kv.prefix_cache import PrefixCache
     from actors.scheduling.planner import ChunkLimits

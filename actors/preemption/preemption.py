@@ -123,7 +123,7 @@ class Preemption:
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def preempt(self, record: HoldRecord, by: Ticket | None) -> None:
-        """Take a slot from its holder, which is to wait for another; nobody may have it instead, but for want of room."""
+        """Take a slot from its holder, which is to wait for another: `by` whom, None for want of room."""
         self._owner.check()
         slot, length = record.slot, record.length
         self.forget(record)
@@ -142,7 +142,9 @@ class Preemption:
         self._preempted[record.key] = _Kept(record, self._now(), blocks)
         self.preemptions += 1
         if self._observers.preempted:
-            event = Preempted(*record.key, slot.id, length, record.ledger.preemptions, None if by is None else by.request_id)
+            event = Preempted(
+                *record.key, slot.id, length, record.ledger.preemptions, None if by is None else by.request_id
+            )
             self._observers.tell(self._observers.preempted, event)
 
     def bring_back(self, record: HoldRecord, slot: SlotView) -> None:

@@ -199,7 +199,9 @@ class KVCache:
         if ring is None:
             whole, pieces = self._layers[layer], [*pages.runs(start, end)]
         else:
-            assert end - start <= ring, f"{end - start} positions of a ring of {ring} are read: a step had too many rows"
+            assert end - start <= ring, (
+                f"{end - start} positions of a ring of {ring} are read: a step had too many rows"
+            )
             whole, pieces = self._rings[layer][slot], [*_arcs(start, end, ring)]
         views = [whole.narrow(2, place, rows) for _, place, rows in pieces]
         if len(views) == 1:

@@ -329,7 +329,7 @@ class Transformer:
 
         Args:
             token_ids: `[rows]`.
-            places: `[rows]`, of the states that a drafter's rows go on from: `states_before` positions before their own.
+            places: `[rows]`, of the states that a drafter's rows go on from: `states_before` positions before these.
         """
         embedded = self.weights.embedding(token_ids)
         return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)

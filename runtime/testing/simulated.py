@@ -23,12 +23,12 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 
+from runtime.kv.pages import PAGE_TOKENS, pool_positions
 from runtime.loading.served import ServedModel
 from runtime.sampling.random_numbers import splitmix64
 from runtime.sampling.tokens import SampledToken, TokenLogprobs
 from runtime.step.prompt_rows.wanted import NOTHING, Pooling, RowsGiven, TokenScore
 from runtime.step.step import SegmentOutput
-from runtime.kv.pages import PAGE_TOKENS, pool_positions
 from runtime.step.transfer import Copy, CopyPage, Load, LoadState, Save, SaveState
 from runtime.text.tokenizer import Tokenizer
 
@@ -371,7 +371,9 @@ class SimulatedDrafter(SimulatedModel):
 
     def _begin(self, segments: Sequence[Segment]) -> SimulatedBatch:
         """Spoil the rows that are written, but those that are there: whoever shares a page may have had them read."""
-        there = [(place, row) for segment in segments for place, row in self._to_write(segment) if self.kv[place] == row]
+        there = [
+            (place, row) for segment in segments for place, row in self._to_write(segment) if self.kv[place] == row
+        ]
         batch = super()._begin(segments)
         for place, row in there:
             self.kv[place] = row

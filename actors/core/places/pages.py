@@ -1,7 +1,7 @@
-"""Pages of the slots' sequences in the pool of KV: they are given, shared, taken back, and copied where others read them.
+"""Pages of the slots' sequences in the pool of KV: they are given, shared, taken back, and copied on write.
 
-The tokens that a sequence may come to need are *reserved*.  Sequences run only as long as what is *promised* to them fits
-the pool, the pages that several have counted once, so that each can be given what is reserved for it, whatever the
+The tokens that a sequence may come to need are *reserved*.  Sequences run only as long as what is *promised* to them
+fits the pool, the pages that several have counted once, so that each can be given what is reserved for it, whatever the
 others take; what is not used yet is lent to residents, the KV in free slots.
 
 A page that several read is written by none of them.  What a slot shares begins with its sequence, and ends with a whole

@@ -1,4 +1,4 @@
-"""Measures the memory of sequences that begin alike: several requests with one long prefix, and n choices of one prompt.
+"""Measures the memory of sequences that begin alike: requests with one long prefix, and n choices of one prompt.
 
     python -m bench.engine.kv.sharing
     python -m bench.engine.kv.sharing --model qwen3-0.6b --prefix 2000

@@ -1,4 +1,4 @@
-"""The share of scenarios that have preemption, few pages, sharing, groups, detaches, priorities, bursts: drawn, seen."""
+"""The share of scenarios that have preemption, sharing, groups, detaches, priorities, bursts: drawn, seen."""
 
 from __future__ import annotations
 

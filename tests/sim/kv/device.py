@@ -128,11 +128,8 @@ class KVModel(FaultyModel):
                 self._load(transfer, fails=fails)
             case Copy():
                 self._copy(transfer, fails=fails)
-            case CopyPage(_, source, target, rows):
-                places = range(source * PAGE_TOKENS, source * PAGE_TOKENS + rows)
-                self._carry(places, range(target * PAGE_TOKENS, target * PAGE_TOKENS + rows), fails=fails)
-                for place, to in zip(places, range(target * PAGE_TOKENS, target * PAGE_TOKENS + rows), strict=True):
-                    self.states[to] = self.states[place]
+            case CopyPage():
+                self._copy_page(transfer, fails=fails)
         if fails:
             raise PlantedFault("the device ran into a planted fault while KV was moved")
         return None
@@ -159,6 +156,14 @@ class KVModel(FaultyModel):
         if fails:
             rows = min(copy.end, self.ring)
             self.write_windows(copy.slot, max(0, copy.end - self.ring), [_GARBAGE] * rows)
+
+    def _copy_page(self, copy: CopyPage, *, fails: bool) -> None:
+        source, target = (
+            range(page * PAGE_TOKENS, page * PAGE_TOKENS + copy.rows) for page in (copy.source, copy.target)
+        )
+        self._carry(source, target, fails=fails)
+        for place, to in zip(source, target, strict=True):
+            self.states[to] = self.states[place]
 
     def _save_state(self, save: SaveState) -> torch.Tensor:
         self.saved_taints[save] = self.state_taints[save.buffer]

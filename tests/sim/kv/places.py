@@ -1,4 +1,4 @@
-"""Pages of KV in the simulation: scenarios in which there are few, and I22, that no page is written that several have."""
+"""Pages of KV in the simulation: scenarios in which there are few, and I22, that no shared page is written."""
 
 from __future__ import annotations
 

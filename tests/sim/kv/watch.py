@@ -15,8 +15,8 @@ from actors.core.slot_views import SlotView
 from actors.kv.waiting_blocks import SlotBlock
 from actors.manager.slot_manager import SlotManager
 from runtime.kv.blocks import BLOCK_TOKENS, BlockKey
-from runtime.step.executor import transfer_all
 from runtime.kv.pages import PAGE_TOKENS, pages_for
+from runtime.step.executor import transfer_all
 from runtime.step.transfer import Copy, CopyPage, KVData, Load, LoadState, SaveState, Transfer
 from runtime.testing.faults import Chaos
 from runtime.testing.simulated import SimulatedDrafter, pack_state
@@ -240,8 +240,10 @@ class KVInvariants(Observer):
             self._violated(f"I3: slot {copy.source}: copied is what is not there")
         slot = self._table.slot(copy.slot)
         have = len(slot.tokens)
-        if copy.start > have and copy.pages.pages[pages_for(have) : copy.start // PAGE_TOKENS] != (
-            copy.source_pages.pages[pages_for(have) : copy.start // PAGE_TOKENS]
+        if (
+            copy.start > have
+            and copy.pages.pages[pages_for(have) : copy.start // PAGE_TOKENS]
+            != (copy.source_pages.pages[pages_for(have) : copy.start // PAGE_TOKENS])
         ):
             self._violated(f"I3: slot {copy.slot}: a copy goes on behind what the slot neither has nor shares")
         rings = self._model.rings
