@@ -16,6 +16,9 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from runtime.kv.pages import PAGE_TOKENS
+
+PAGE = tl.constexpr(PAGE_TOKENS)
 NOTHING = tl.constexpr(-1e30)  # below any score, and finite: two of them may be subtracted
 
 
@@ -77,7 +80,8 @@ def attend_split(
         if RING > 0:
             places = at % RING
         else:
-            places = place - position + at
+            page = tl.load(table + (4 + at // PAGE) * rows + row, mask=seen, other=0)
+            places = page * PAGE + at % PAGE
         at_key = base + places[None, :] * kv_row + dims[:, None]
         key = tl.load(at_key, mask=seen[None, :] & (dims < DIM)[:, None], other=0.0)
         scores = tl.dot(asked, key, input_precision="ieee") * scale

@@ -42,7 +42,7 @@ kernel void write_rows(
     constant long& kv_row,
     device const long* table,
     constant long& rows,
-    constant long& ring,  // 0 for the arena
+    constant long& ring,  // 0 for the pool
     constant long& heads,
     uint3 own [[thread_position_in_grid]]
 ) {
@@ -84,7 +84,7 @@ kernel void attend_rows(
     constant float& cap,  // 0 for none
     constant long& has_sinks,
     constant long& window,  // 0 for all
-    constant long& ring,  // 0 for the arena
+    constant long& ring,  // 0 for the pool
     constant long& group,  // query heads of a KV head
     uint3 at [[threadgroup_position_in_grid]],
     uint3 grid [[threadgroups_per_grid]],
@@ -123,7 +123,7 @@ kernel void attend_rows(
     float top = NOTHING;
     float total = 0.0f;
     for (int seen = start + int(simd_group); seen < stop; seen += SIMD_GROUPS) {
-        const long from = ring > 0 ? seen % int(ring) : place - position + seen;
+        const long from = ring > 0 ? seen % int(ring) : table[(4 + seen / PAGE) * rows + row] * PAGE + seen % PAGE;
         device const VALUE* key = base + from * kv_row;
         device const VALUE* value = key + kv_part;
         float score = 0.0f;

@@ -11,6 +11,7 @@ import torch
 from runtime.devices.mps.compiling import VALUES, NoKernels, agreeing, with_definitions
 from runtime.devices.single_rows.check import check_rows
 from runtime.devices.single_rows.rows import kv_strides, splits_for
+from runtime.kv.pages import PAGE_TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +104,7 @@ def _splits(programs: int, longest: int | None, window: int | None) -> int:
 
 def source_of(dtype: torch.dtype, dim: int) -> str:
     """Return the kernels' source for a type and a size."""
-    return with_definitions(SOURCE, VALUE=VALUES[dtype], DIM=dim)
+    return with_definitions(SOURCE, VALUE=VALUES[dtype], DIM=dim, PAGE=PAGE_TOKENS)
 
 
 def compile_rows(config: ModelConfig, dtype: torch.dtype) -> MetalRows:

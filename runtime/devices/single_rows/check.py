@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.devices.single_rows.rows import RowTable, Scoring, table_numbers
+from runtime.kv.pages import PageTable
 from runtime.step.step import Segment
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from runtime.devices.single_rows.rows import RowKernels
 
 HEADS, KV_HEADS = 6, 2
-PLACES, SLOTS = 640, 3  # of the arena; of rings
+PLACES, SLOTS = 1024, 3  # of the pool; of rings
 # The error of the rows together, as a share of their size: sums are float32, and only what is stored is rounded.
 TOLERANCE, ROUNDINGS = 1e-4, 4
 
@@ -34,7 +35,7 @@ class Case:
 
     Attributes:
         segments: whose rows come first; one behind them is none.
-        ring: positions of the layer's rings; None for the arena.
+        ring: positions of the layer's rings; None for the pool.
         window: that a row sees; None for all.
         softcap: of the scores.
         sinks: whether the heads have them.
@@ -55,18 +56,19 @@ class Case:
 # Several sequences, one of which begins late and one of which has several rows; rings that have come around; a sequence
 # so long that its keys are cut.
 SEVERAL = (
-    Segment(0, 20, [1], origin=3),
-    Segment(2, 12, [1, 1, 1], origin=100),
-    Segment(1, 40, [1], origin=60, first=9),
+    Segment(0, 70, [1], pages=PageTable((3, 1))),
+    Segment(2, 12, [1, 1, 1], pages=PageTable((5,))),
+    Segment(1, 140, [1], pages=PageTable((4, 6, 0)), first=9),
 )
+LONG = Segment(0, 500, [1], pages=PageTable((7, 2, 12, 11, 3, 5, 9, 8)))
 CASES = {
     "rows of several sequences": Case(SEVERAL),
     "a window": Case(SEVERAL, window=11),
     "rings": Case(SEVERAL, ring=17, window=9),
     "sinks": Case(SEVERAL, sinks=True),
     "capped scores": Case(SEVERAL, softcap=2.0),
-    "splits": Case([Segment(0, 500, [1], origin=120)]),
-    "splits, with sinks and a window": Case([Segment(0, 500, [1], origin=120)], window=300, sinks=True),
+    "splits": Case([LONG]),
+    "splits, with sinks and a window": Case([LONG], window=300, sinks=True),
 }
 
 
@@ -107,7 +109,7 @@ class _Rows:
         self._case = case
         count = sum(len(segment.token_ids) for segment in case.segments)
         numbers = torch.tensor(table_numbers(case.segments, count + 1), device=device)
-        self._table = RowTable(numbers.view(4, -1), case.longest)
+        self._table = RowTable(numbers.view(-1, count + 1), case.longest)
         arena = (2, KV_HEADS, PLACES, dim) if case.ring is None else (2, SLOTS, KV_HEADS, case.ring, dim)
         self._layer = torch.full(arena, math.nan, device=device, dtype=dtype)
         self._given = drawn(count + 1, 2, KV_HEADS, dim)
@@ -139,7 +141,7 @@ class _Rows:
     def _at(self, segment: Segment, position: int) -> Tensor:
         """Return keys and values at a position, `[2, kv_heads, dim]`, a view."""
         if self._case.ring is None:
-            return self._layer[:, :, segment.origin + position]
+            return self._layer[:, :, segment.pages.place(position)]
         return self._layer[:, segment.slot, :, position % self._case.ring]
 
     def _attended(self, row: int, segment: Segment, position: int) -> Tensor:

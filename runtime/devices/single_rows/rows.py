@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Protocol
+
+from runtime.kv.pages import pages_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,8 +27,8 @@ class RowTable:
     """Table of where rows lie and what they see.
 
     Attributes:
-        numbers: int64 `[4, rows]`: their places in the arena of KV, -1 of a row that is none; positions in their
-            sequences; the first position that has KV; slots.
+        numbers: int64 `[4 + pages, rows]`: their places in the pool of KV, -1 of a row that is none; positions in their
+            sequences; the first position that has KV; slots; and the pages of their sequences, one behind the other.
         longest: positions that no row sees more of; None where the host does not know.
     """
 
@@ -39,15 +42,20 @@ class RowTable:
 
 
 def table_numbers(segments: Sequence[Segment], rows: int) -> list[int]:
-    """Return the numbers of a `RowTable` of so many rows, one after the other; behind the segments' rows are none."""
+    """Return the numbers of a `RowTable` of so many rows, one after the other; behind the segments' rows are none.
+
+    It has as many pages as the longest sequence.
+    """
     none = rows - sum(len(segment.token_ids) for segment in segments)
     own = [(segment, position) for segment in segments for position in range(segment.start, segment.end)]
-    places = [segment.origin + position for segment, position in own]
+    places = [segment.pages.place(position) for segment, position in own]
     positions = [position for _, position in own]
     firsts = [segment.first for segment, _ in own]
     slots = [segment.slot for segment, _ in own]
     rest = [0] * none
-    return [*places, *[NO_PLACE] * none, *positions, *rest, *firsts, *rest, *slots, *rest]
+    tables = (segment.pages.pages[: pages_for(segment.end)] for segment, _ in own)
+    pages = chain.from_iterable(zip_longest(*tables, *[()] * none, fillvalue=0))
+    return [*places, *[NO_PLACE] * none, *positions, *rest, *firsts, *rest, *slots, *rest, *pages]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +84,7 @@ class RowKernels(Protocol):
         Args:
             keys_values: `[rows, parts, kv_heads, head_dim]`; the last axis is contiguous.
             layer: the KV of a layer, as `KVCache.layer` gives it.
-            ring: its positions, where it is a ring of each slot; None for the arena.
+            ring: its positions, where it is a ring of each slot; None for the pool.
             table: of the rows.
         """
 
@@ -107,7 +115,7 @@ class SingleRows:
 
 
 def kv_strides(layer: Tensor, ring: int | None) -> tuple[int, int, int, int]:
-    """Return how far parts, slots, heads and rows lie apart; of the arena slots are nowhere."""
+    """Return how far parts, slots, heads and rows lie apart; of the pool slots are nowhere."""
     if ring is None:
         part, head, row, _ = layer.stride()
         return part, 0, head, row
@@ -136,12 +144,13 @@ class StagedRows:
     """The table of a step whose attention is that of single rows; its layers are run as they are, and not recorded."""
 
     numbers: StagedTensor
+    rows: int
     longest: int
     kernels: RowKernels
 
     def sent(self) -> SingleRows:
         """Return the rows; the numbers were sent."""
-        return SingleRows(RowTable(self.numbers.tensor.view(4, -1), self.longest), self.kernels)
+        return SingleRows(RowTable(self.numbers.tensor.view(-1, self.rows), self.longest), self.kernels)
 
 
 def stage_single_rows(
@@ -152,7 +161,7 @@ def stage_single_rows(
         return None
     longest = max(segment.end - segment.first for segment in segments)
     rows = sum(len(segment.token_ids) for segment in segments)
-    return StagedRows(staging.ints(table_numbers(segments, rows)), longest, kernels)
+    return StagedRows(staging.ints(table_numbers(segments, rows)), rows, longest, kernels)
 
 
 def are_few(segments: Sequence[Segment]) -> bool:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from runtime.common.units import counted
-from runtime.devices.single_rows.rows import RowTable, SingleRows, table_numbers
+from runtime.devices.single_rows.rows import NO_PLACE, RowTable, SingleRows, table_numbers
+from runtime.kv.pages import pages_for
 from runtime.nn.layers.batch import LayerRows
 from runtime.nn.layers.decoder_layer import DecoderLayer
 from runtime.nn.layers.mlp import GatedMlp
@@ -60,7 +61,8 @@ class RecordedLayers:
         self._replays: dict[tuple[int, int], Callable[[], None]] = {}
         device = kv.layer(0)[0].device
         began = time.monotonic()
-        self._rows = {size: _static_rows(size, config, device, kv.dtype, capture) for size in SIZES}
+        pages = pages_for(kv.context)
+        self._rows = {size: _static_rows(size, pages, config, device, kv.dtype, capture) for size in SIZES}
         refused: Counter[str] = Counter()
         for index, layer in enumerate(layers):
             try:
@@ -77,18 +79,18 @@ class RecordedLayers:
             "few rows of %s by CUDA graphs, recorded in %.1f s", counted(self.count, "layer"), time.monotonic() - began
         )
 
-    def stage(self, segments: Sequence[Segment], staging: StagingBuffer) -> StagedTensor | None:
-        """Stage where the rows of a step lie; None if there are too many."""
+    def stage(self, segments: Sequence[Segment], staging: StagingBuffer) -> tuple[int, StagedTensor] | None:
+        """Stage where the rows of a step lie, and say which size of those recorded it is; None if there are too many."""
         count = sum(len(segment.token_ids) for segment in segments)
         size = next((size for size in SIZES if size >= count), None)
-        return None if size is None or not self._replays else staging.ints(table_numbers(segments, size))
+        return None if size is None or not self._replays else (size, staging.ints(table_numbers(segments, size)))
 
-    def take(self, batch: Batch, staged: StagedTensor) -> None:
+    def take(self, batch: Batch, staged: tuple[int, StagedTensor]) -> None:
         """Copy a step's rows to where the recorded layers find them; `staged` is what `stage` gave and was sent."""
-        size = staged.tensor.numel() // 4
+        size, numbers = staged[0], staged[1].tensor.view(-1, staged[0])
         rows, count = self._rows[size], batch.hidden.shape[0]
         assert rows.single is not None
-        rows.single.table.numbers.copy_(staged.tensor.view(4, size))
+        rows.single.table.numbers[: len(numbers)].copy_(numbers)  # no row sees a page behind these
         rows.hidden[:count].copy_(batch.hidden)
         for own, given in zip(rows.rotations, batch.rotations, strict=True):
             for static, computed in zip(own, given, strict=True):
@@ -109,10 +111,11 @@ class RecordedLayers:
 
 
 def _static_rows(
-    size: int, config: ModelConfig, device: torch.device, dtype: torch.dtype, capture: Capture
+    size: int, pages: int, config: ModelConfig, device: torch.device, dtype: torch.dtype, capture: Capture
 ) -> LayerRows:
-    """Return rows that stay in place; all of them none."""
-    numbers = torch.tensor(table_numbers([], size), device=device).view(4, size)
+    """Return rows that stay in place, of sequences of so many pages at most; all of them none."""
+    numbers = torch.zeros(4 + pages, size, device=device, dtype=torch.int64)
+    numbers[0] = NO_PLACE
 
     def angles(width: int) -> Tensor:
         return torch.zeros(size, 1, width, device=device, dtype=dtype)

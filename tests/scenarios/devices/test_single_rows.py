@@ -24,6 +24,7 @@ from runtime.selftest import single_rows
 from runtime.selftest.findings import NotHere
 from runtime.selftest.readbacks import expected_reads
 from runtime.selftest.single_rows import check_few_states, check_single_rows
+from runtime.kv.pages import PageTable
 from runtime.step.step import Segment
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
@@ -36,9 +37,9 @@ SPEC = SampleSpec(SamplingParams(seed=1), 21, 0)
 def few_rows() -> list[Segment]:
     """One that verifies a draft, one that decodes, and one that asks for all that sampling has."""
     return [
-        Segment(0, 20, [3, 4], sample=SPEC, drafts=[DraftToken(4)]),
-        Segment(2, 20, [1], sample=SPEC, origin=256),
-        Segment(3, 90, [9], sample=SampleSpec(EVERYTHING, 91, 1, context=(9,), end_ids=(3, 4)), origin=384),
+        Segment(0, 20, [3, 4], sample=SPEC, drafts=[DraftToken(4)], pages=PageTable((0, 1))),
+        Segment(2, 20, [1], sample=SPEC, pages=PageTable((4, 5))),
+        Segment(3, 90, [9], sample=SampleSpec(EVERYTHING, 91, 1, context=(9,), end_ids=(3, 4)), pages=PageTable((6, 7))),
     ]
 
 
@@ -154,7 +155,7 @@ def test_the_doctor_compiles_those_of_recurrent_layers_likewise(
 def test_a_launch_that_is_wrong_is_noticed(query: Any, ring: Any, says: str) -> None:  # noqa: ANN401
     with fake_mps():
         kernels = MetalRows(torch.mps.compile_shader, torch.float32, 8)
-        table = RowTable(torch.zeros(4, 2, device=MPS, dtype=torch.int64), 5)
+        table = RowTable(torch.zeros(5, 2, device=MPS, dtype=torch.int64), 5)
         layer = torch.empty(2, 3, 2, 16, 8, device=MPS)
         with pytest.raises(AssertionError, match=says):
             kernels.attend(query(), 2, layer, ring or 16, table, Scoring(0.2, None, None, None))

@@ -11,6 +11,7 @@ import torch
 from runtime.checkpoint.config import parse_config
 from runtime.devices.mps.rows import MetalRows, open_rows, source_of
 from runtime.devices.single_rows.rows import RowTable, Scoring, table_numbers
+from runtime.kv.pages import PageTable
 from runtime.step.step import Segment
 from tests.fakes.devices.metal.source import Kind, kernels_of
 from tests.models.layers.native_models import CPU, LLAMA
@@ -89,9 +90,9 @@ def test_keys_are_cut_where_there_are_many_for_few_rows(
     shim: Shim, longest: int | None, window: int | None, rows: int, launched: list[str]
 ) -> None:
     kernels = MetalRows(shim, torch.float32, 8)
-    numbers = table_numbers([Segment(0, 0, [1])], rows)
+    numbers = table_numbers([Segment(0, 0, [1], pages=PageTable((0,)))], rows)
     shim.launched.clear()
-    table = RowTable(torch.tensor(numbers).view(4, rows), longest)
+    table = RowTable(torch.tensor(numbers).view(-1, rows), longest)
     scoring = replace(PLAIN, window=window)
     kernels.attend(torch.randn(rows, 6, 8), 2, torch.randn(2, 2, 500, 8), None, table, scoring)
     assert shim.launched == launched
@@ -102,7 +103,7 @@ def test_rows_and_kv_may_lie_anywhere(shim: Shim) -> None:
     kernels = MetalRows(shim, torch.float16, 8)
     far = 2**31 + 5
     layer = torch.empty(far + 128, dtype=torch.float16).as_strided((2, 1, 16, 8), (far, 128, 8, 1))
-    table = RowTable(torch.tensor(table_numbers([Segment(0, 3, [1], first=3)], 1)).view(4, 1), 4)
+    table = RowTable(torch.tensor(table_numbers([Segment(0, 3, [1], first=3, pages=PageTable((0,)))], 1)).view(-1, 1), 4)
     given = torch.randn(1, 4, 8).half()
     kernels.write(given.narrow(1, 2, 2).view(1, 2, 1, 8), layer, None, table)
     assert torch.equal(layer[:, 0, 3], given[0, 2:])

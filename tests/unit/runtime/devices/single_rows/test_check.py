@@ -49,7 +49,7 @@ def test_kernels_of_triton_are_what_pytorch_computes() -> None:
         ("seen % int(ring)", "(seen + 1) % int(ring)", "rings"),
         ("total = total * exp(largest - top) + exp(sink - top);", "total = total * exp(largest - top);", "sinks"),
         ("score = cap * precise::tanh(score / cap);", "score = cap * score / cap;", "capped scores"),
-        ("weight = exp(left[i * PART + DIM] - largest);", "weight = 1.0f;", "splits"),
+        ("weight = exp(left[i * PART + DIM] - largest);", "weight = 1.0f;", "rows of several sequences"),
         ("threadgroup_barrier(mem_flags::mem_threadgroup);", "", "rows of several sequences"),
         ("return sum / (total", "return (sum + 1e-3f) / (total", "rows of several sequences"),
     ],

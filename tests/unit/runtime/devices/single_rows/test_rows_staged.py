@@ -19,6 +19,7 @@ from runtime.step.step import Segment
 from tests.fakes.devices.metal.compiled import Shim
 from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
 from tests.models.layers.native_models import CONTEXT, CPU, difference, run, segments_of
+from tests.models.step_driver import pages_of
 from tests.models.step_driver import run as run_step
 
 
@@ -63,7 +64,13 @@ def test_who_leaves_between_two_layers_takes_its_rows_along(shim: Shim, monkeypa
         lengths = read_prompts(plain, model)
         segments, (reference, own) = drop_between_layers((plain, model), {0: 1, 1: 2, 2: 1}, lengths, [0, 2])
         assert own.single is not None
-        assert own.single.table.numbers.tolist() == [[16, 2 * CONTEXT + 9], [16, 9], [0, 0], [0, 2]]
+        assert own.single.table.numbers.tolist() == [
+            [16, 2 * CONTEXT + 9],
+            [16, 9],
+            [0, 0],
+            [0, 2],
+            [0, 2 * CONTEXT // 64],
+        ]
         assert difference(own.hidden, reference.hidden) < 1e-5
         check_kv(plain, model, [segments[0], segments[2]])
 
@@ -105,7 +112,7 @@ def decoded(model: Transformer, lengths: dict[int, int]) -> list[list[int]]:
             drafts = [DraftToken(3), DraftToken(5)] if slot == 2 else []
             given = [last[slot], *(draft.token_id for draft in drafts)]
             sample = SampleSpec(params, start + 1, number)
-            segments.append(Segment(slot, start, given, sample=sample, drafts=drafts, origin=slot * CONTEXT))
+            segments.append(Segment(slot, start, given, sample=sample, drafts=drafts, pages=pages_of(slot, CONTEXT)))
         leaves = {1: [segments[1]]} if number == 3 else {}
         results = run_step(model, segments, leaves).segments
         assert [result.computed for result in results] == [not (number == 3 and slot == 1) for slot in lengths]
@@ -136,7 +143,7 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone(shim: Shim, monkeyp
     ],
 )
 def test_only_few_rows_attend_singly(shim: Shim, counts: list[int], staged: bool) -> None:
-    segments = [Segment(slot, 3, [1] * count, origin=10 * slot) for slot, count in enumerate(counts)]
+    segments = [Segment(slot, 3, [1] * count, pages=pages_of(slot, 64)) for slot, count in enumerate(counts)]
     kernels, staging = MetalRows(shim, torch.float32, 32), StagingBuffer()
     given = stage_single_rows(kernels, segments, staging)
     assert (given is not None) == staged

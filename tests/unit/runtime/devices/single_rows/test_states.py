@@ -52,7 +52,7 @@ def verifying(slot: int, start: int, *tokens: int) -> Segment:
     """A token, and drafts behind it, each of which leaves a state."""
     sample = SampleSpec(SamplingParams(temperature=0), start + 1, 0)
     return Segment(
-        slot, start, tokens, sample=sample, drafts=[DraftToken(one) for one in tokens[1:]], origin=slot * CONTEXT
+        slot, start, tokens, sample=sample, drafts=[DraftToken(one) for one in tokens[1:]], pages=pages_of(slot, CONTEXT)
     )
 
 
