@@ -13,6 +13,7 @@ import torch
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
+from runtime.kv.pages import PageTable, in_one_piece, pages_for
 from runtime.kv.rings import SLACK, plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.nn.matrices.formats import choose_formats
@@ -104,6 +105,11 @@ def random_tokens(count: int, *, below: int, seed: int) -> list[int]:
     return tokens
 
 
+def pages_of(slot: int, context: int) -> PageTable:
+    """Return the pages of a slot, where each has as many as the context takes."""
+    return in_one_piece(context, slot * pages_for(context))
+
+
 class Ticks:
     """A clock of which every look is a tick later than the one before."""
 
@@ -125,7 +131,7 @@ def run(
 ) -> StepResult:
     """Run a step to its end, setting the marks of `cancels[0]` before it and of `cancels[n]` during its nth layer.
 
-    In a model with KV each slot has a place of its own in the arena, as long as the context.
+    In a model with KV each slot has pages of its own, for all of the context.
     """
     clock = clock or Ticks()
     own = placed(model, segments) if isinstance(model, Transformer | SimulatedModel) else segments

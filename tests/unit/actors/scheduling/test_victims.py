@@ -91,7 +91,7 @@ def record() -> HoldRecord:
 
 def commit(table: SlotTable, slot: SlotView) -> None:
     """Let a slot have the prompt's KV."""
-    assert table.extents.give(slot, len(TOKENS), len(TOKENS))
+    assert table.pages.give(slot, len(TOKENS), len(TOKENS))
     table.commit(slot, TOKENS)
 
 

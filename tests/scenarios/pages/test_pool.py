@@ -52,7 +52,7 @@ async def test_streams_that_grow_and_are_moved_say_what_they_say_alone() -> None
             for number in range(40):
                 length, tokens = (20 + 37 * number) % 300 + 1, 30 + (53 * number) % 150
                 clients.start_soon(sim.client, ask(f"r{number}", text(length, number), max_tokens=tokens))
-        arena = sim.manager.statistics().arena
+        arena = sim.manager.statistics().pool
         assert arena.moves >= 10
         assert arena.compactions >= 3
         assert arena.grown >= 3
@@ -68,7 +68,7 @@ async def test_a_piece_that_was_not_moved_is_moved_again_before_what_lies_behind
             for number in range(60):
                 length, tokens = (20 + 37 * number) % 300 + 1, 30 + (53 * number) % 150
                 clients.start_soon(sim.client, ask(f"r{number}", text(length, number), max_tokens=tokens))
-        assert sim.manager.statistics().arena.moves >= 10
+        assert sim.manager.statistics().pool.moves >= 10
 
 
 @pytest.mark.parametrize("tokens", [1, 5, 8, 10, 12])
