@@ -15,7 +15,7 @@ from actors.core.slots import SlotTable
 from actors.kv.waiting_blocks import WaitingBlocks
 from actors.preemption.retained_places import RetainedPlaces
 from runtime.common.ownership import NotTheOwner, TaskOwner
-from runtime.kv.arena import Extent, Relocation
+from runtime.kv.pages import in_one_piece
 from runtime.kv.rings import Rings
 from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_simulation import text
@@ -51,7 +51,7 @@ class World:
         """Grant a slot, and let it have the tokens' KV."""
         slot = self.table.grant(key, TokenChain(ROOT, tokens))
         assert slot is not None
-        assert self.table.extents.give(slot, len(tokens), len(tokens)) or slot.capacity >= len(tokens)
+        assert self.table.pages.give(slot, len(tokens), len(tokens)) or slot.capacity >= len(tokens)
         self.table.commit(slot, tokens[len(slot.tokens) :])
         return slot
 
@@ -77,18 +77,18 @@ class World:
     def check(self) -> None:
         """Look whether all agree."""
         self.table.check_integrity()
-        self.table.extents.check_integrity()
+        self.table.pages.check_integrity()
         self.retained_places.check_integrity(self.preempted)
 
 
 @simulated(seeds=1)
-async def test_what_one_leaves_is_in_a_retained_place_where_it_was_in_the_arena_and_its_slot_is_empty() -> None:
+async def test_what_one_leaves_is_in_a_retained_place_in_the_pages_where_it_was_and_its_slot_is_empty() -> None:
     world, seen = World(1), Seen()
     with world.observers.including(seen):
         slot = world.preempt(A, text(150, 1))
     retained = world.retained_places.of(A)
     assert retained is world.table.slot(1)
-    assert (retained.tokens[:], retained.origin, retained.capacity) == (text(150, 1), 0, 192)
+    assert (retained.tokens[:], retained.pages) == (text(150, 1), in_one_piece(192))
     assert (len(slot.tokens), slot.capacity) == (0, 0)
     assert [block.start for block in world.waiting.of(retained.id)] == [0, 64]
     assert not world.waiting.any_of(slot.id)
@@ -107,7 +107,7 @@ async def test_a_slot_has_it_again_and_the_retained_place_what_was_in_the_slot()
     assert world.retained_places.of(A) is None
     slot, retained = world.table.slot(0), world.table.slot(1)
     assert (slot.tokens[:], retained.tokens[:]) == (text(150, 1), text(80, 2))
-    assert (slot.origin, retained.origin) == (0, 192)
+    assert (slot.pages, retained.pages) == (in_one_piece(192), in_one_piece(128, 3))
     assert world.waiting.any_of(slot.id)
     assert slot.held_until == 0.0, "it is held for nobody, should it be another slot that is granted"
     assert world.table.grant(A, TokenChain(ROOT, [*text(150, 1), 7])) is slot
@@ -214,20 +214,6 @@ async def test_whose_room_was_wanted_has_no_retained_place_and_others_have_it() 
     assert world.retained_places.of(A) is None
     world.retained_places.leave(A)
     assert retained.held_until == math.inf, "it is the other's"
-    world.check()
-
-
-@simulated(seeds=1)
-async def test_what_is_being_moved_stays_in_its_retained_place() -> None:
-    world = World(1)
-    world.preempt(A, text(150, 1))
-    slot, retained = world.table.slot(0), world.table.slot(1)
-    world.table.extents.begin_relocation(Relocation(1, Extent(256, 192)), 0, wanted_by=slot)
-    world.retained_places.leave(A)
-    with pytest.raises(AssertionError, match="is being moved"):
-        world.table.exchange(slot, retained)
-    world.preempt(B, text(60, 2))
-    assert len(slot.tokens) == 60, "there is no other retained place"
     world.check()
 
 

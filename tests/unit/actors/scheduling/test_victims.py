@@ -119,16 +119,6 @@ def test_one_that_is_cancelled_is_not(record: HoldRecord) -> None:
     assert not is_at_rest(record, 0)
 
 
-def test_a_prompt_that_is_read_anew_after_a_fault_is_read_to_its_end(record: HoldRecord) -> None:
-    submit(record, State.PREFILL, TOKENS[-1:])
-    assert is_at_rest(record, 0)
-    record.read_anew()
-    assert not is_at_rest(record, 0)
-    record.clear_pending()
-    submit(record, State.DECODE, (DRAWN,))
-    assert is_at_rest(record, 0)
-
-
 def test_a_prompt_that_may_use_no_cached_kv_is_read_to_its_end(record: HoldRecord) -> None:
     submit(record, State.PREFILL, TOKENS[-1:])
     assert is_at_rest(record, 0)

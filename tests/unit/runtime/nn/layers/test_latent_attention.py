@@ -59,10 +59,10 @@ def test_what_is_stored_is_the_latent_and_the_rotated_part_of_the_key(folder: Pa
 
 def test_nothing_else_is_stored(folder: Path) -> None:
     """Four bytes a number, one vector a token and layer, whatever the heads would expand it to."""
-    kv = open_transformer(folder, slots=2, context=32).kv
+    kv = open_transformer(folder, slots=2, context=64).kv
     assert kv.row_shape == (3, 1, 1, RANK + 8)
     assert kv.bytes_per_token == 3 * (RANK + 8) * 4
-    assert kv.nbytes == 2 * 32 * kv.bytes_per_token
+    assert kv.nbytes == 2 * 64 * kv.bytes_per_token
 
 
 @pytest.mark.parametrize("least", [2, 7, 30, NEVER])
