@@ -1,1 +1,1 @@
-"""Sequences that share the arena of KV."""
+"""Sequences that have their KV in pages of one pool, some of them the same ones."""
