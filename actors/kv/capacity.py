@@ -58,7 +58,7 @@ class CapacityManager:
         for record in wanting:
             if self._pages.must_be_owned(record.slot) and not self._cache.waiting.any_of(record.slot.id):
                 self._pages.leave(record.slot)
-            if record.submitted is not None and not record.is_led:
+            if record.submitted is not None and not record.has_leaders:
                 self._pages.expect_nothing(record.slot)
         is_over = self._pages.promised > self._pages.positions
         if is_over:

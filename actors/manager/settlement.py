@@ -63,10 +63,16 @@ class Settlement:
         return following
 
     def hand_back(self, holds: Iterable[HoldRecord]) -> None:
-        """Hand back the rows of those whose leaders have read what is shared, or will not: it may be restored."""
+        """Hand back the rows of those whose leaders have read what is shared, or will not: it may be restored.
+
+        So are those of a prompt that do not follow what is in the slot any more, since a page of that was not copied.
+        """
         for record in holds:
             work = record.submitted
-            if work is None or not record.has_leaders or record.is_led or self._cache.waiting.any_of(record.slot.id):
+            if work is None or record.is_led or self._cache.waiting.any_of(record.slot.id):
+                continue
+            is_cut = work.phase is State.PREFILL and record.length + len(work.token_ids) < len(record.hold.prompt)
+            if not (record.has_leaders or is_cut):
                 continue
             record.follow_nobody()
             record.clear_pending()

@@ -17,7 +17,7 @@ from actors.config import EngineConfig
 from actors.core.generation import Event, Failed, Finished, FinishReason, GenerationRequest, LiveRequest, Timings, Token
 from actors.core.life import State
 from actors.core.observer import Observer
-from actors.core.places.extents import ArenaStatistics
+from actors.core.places.pages import PoolStatistics
 from actors.core.receipts import CancelReason, Receipt, WallClock
 from actors.core.slot_views import SlotStatus
 from actors.engine import Engine
@@ -42,8 +42,8 @@ from web.generation.asked import Asked
 from web.generation.openai_format.answers.options import ResponseOptions
 from web.http.asgi import ScopedApp
 
-POSITIONS = 128  # of the arena
-ARENA = ArenaStatistics(POSITIONS, 64, 48, 40, 3, (), None, 2**20, 2**19, 5, 4, 300, 2, 1)
+POSITIONS = 128  # of the pool
+POOL = PoolStatistics(POSITIONS, 64, 48, 16, 32, 40, (), 2**20, 2**19, 300, 2, 1)
 TIMINGS = Timings(prompt_n=3, cache_n=2, prompt_ms=6.0, predicted_n=4, predicted_ms=10.0)
 
 Script = Callable[["FakeRequest"], Awaitable[None]]
@@ -211,9 +211,9 @@ class FakeEngine:
 
     @property
     def manager(self) -> SimpleNamespace:
-        """Return what is looked at of the manager's: the clock, the receipts, and how long the arena is."""
+        """Return what is looked at of the manager's: the clock, the receipts, and how long the pool is."""
         places = [SimpleNamespace(tokens=range(max(slot.tokens, slot.resident_tokens))) for slot in self.slots()]
-        table = SimpleNamespace(extents=SimpleNamespace(positions=POSITIONS), places=places)
+        table = SimpleNamespace(pages=SimpleNamespace(positions=POSITIONS), places=places)
         wall = WallClock(time.time, time.time)
         return SimpleNamespace(wall=wall, receipts=ReceiptLog(wall.at), table=table)
 
@@ -230,7 +230,7 @@ class FakeEngine:
         disk = DiskTierStatistics(3, 300, 1000, 1, 4, 2, 0, 1, 0, {"checksum": 1}, 0, suspended=False)
         hits = {"resident": 5, "live": 0, "ram": 64, "disk": 128}
         cache = CacheStatistics(hits, 1, 2, 1, 0, RamTierStatistics(2, 200, 500, 7), disk if self.has_disk else None)
-        manager = ManagerStatistics(9, 20, 12, 8, 0, 1, 2, 4, {"client_disconnect": 3}, cache, ARENA)
+        manager = ManagerStatistics(9, 20, 12, 8, 0, 1, 2, 4, {"client_disconnect": 3}, cache, POOL)
         speculation = SpeculationStatistics(Proposer.MTP, 10, 14, 4, 12, 9, 0.75)
         return EngineStatistics(len(self.live), manager, speculation, self.unread.statistics())
 

@@ -301,7 +301,7 @@ async def open_kv_simulation(
         lies: are told about blocks that are kept.
         rings: of a model with a windowed layer, as `windowed` makes them.
         state_buffers: of one with a recurrent layer.
-        positions: of the arena; None for as many as all slots have at their longest.
+        positions: of the pool; None for as many as all slots have at their longest.
         config: for `EngineConfig`, before `DEFAULTS`.
     """
     faults, truth = Faults(), truth or Truth()

@@ -13,6 +13,7 @@ import torch
 
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache
+from runtime.kv.pages import PageTable, in_one_piece, pages_for
 from runtime.kv.rings import SLACK, plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.nn.matrices.formats import choose_formats
@@ -22,7 +23,6 @@ from runtime.nn.model import Transformer
 from runtime.nn.weights import load_weights
 from runtime.sampling.params import SamplingParams
 from runtime.sampling.tokens import SampledToken, SampleSpec, TokenLogprobs
-from runtime.selftest.rates import placed
 from runtime.step.shortcuts import LayersTogether
 from runtime.step.step import Segment, SegmentOutput, StepModel, StepResult, run_step
 from runtime.step.transfer import Transfer
@@ -74,10 +74,11 @@ STATES_EVERY = 20  # positions
 
 
 def with_states(model: Transformer, segments: Sequence[Segment]) -> Sequence[Segment]:
-    """Name buffers for the states of a hybrid's segments: one of its own for each length of each slot.
+    """Name buffers for the states of a hybrid's segments: one of its own for each length of each slot; pages likewise.
 
     States are left behind the last row, behind each from the last certain one on, and now and then before that.
     """
+    segments = with_pages(model, segments)
     if model.buffers is None:
         return segments
     named = []
@@ -104,6 +105,16 @@ def random_tokens(count: int, *, below: int, seed: int) -> list[int]:
     return tokens
 
 
+def with_pages(model: Transformer | SimulatedModel, segments: Sequence[Segment]) -> Sequence[Segment]:
+    """Give segments that name no pages those of their slots, each of which has as many as the context takes."""
+    return [one if one.pages else replace(one, pages=pages_of(one.slot, model.context)) for one in segments]
+
+
+def pages_of(slot: int, context: int) -> PageTable:
+    """Return the pages of a slot, where each has as many as the context takes."""
+    return in_one_piece(context, slot * pages_for(context))
+
+
 class Ticks:
     """A clock of which every look is a tick later than the one before."""
 
@@ -125,10 +136,10 @@ def run(
 ) -> StepResult:
     """Run a step to its end, setting the marks of `cancels[0]` before it and of `cancels[n]` during its nth layer.
 
-    In a model with KV each slot has a place of its own in the arena, as long as the context.
+    In a model with KV each slot has pages of its own, for all of the context.
     """
     clock = clock or Ticks()
-    own = placed(model, segments) if isinstance(model, Transformer | SimulatedModel) else segments
+    own = with_pages(model, segments) if isinstance(model, Transformer | SimulatedModel) else segments
     own = with_states(model, own) if isinstance(model, Transformer) else own
     step = run_step(model, own, clock, together)
     layer = 0

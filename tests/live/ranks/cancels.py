@@ -17,7 +17,7 @@ from runtime.step.step import Segment, StepResult
 from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
 from runtime.store.resolve import resolve_model
 from tests.live.ranks.processes import MOST_LAYERS
-from tests.models.step_driver import greedy
+from tests.models.step_driver import greedy, pages_of
 from web.serving.ranks import open_ranks
 
 RANKS = 2
@@ -84,7 +84,7 @@ async def cancel_many(cancels: int, *, seed: int) -> Report:
 
 def segment_of(slot: int, token_ids: list[int]) -> Segment:
     """A prompt from its beginning, after which a token is drawn."""
-    return Segment(slot, 0, token_ids, sample=greedy(len(token_ids)), origin=slot * CONTEXT)
+    return Segment(slot, 0, token_ids, sample=greedy(len(token_ids)), pages=pages_of(slot, CONTEXT))
 
 
 async def cancelled_step(

@@ -82,7 +82,7 @@ def check_kv(first: Transformer, second: Transformer, segments: Sequence[Segment
             seen = first.config.window[layer]
             start = 0 if seen is None else max(0, segment.end - seen)
             one, other = (
-                model.kv.read(layer, segment.slot, start, segment.end, segment.origin) for model in (first, second)
+                model.kv.read(layer, segment.slot, start, segment.end, segment.pages) for model in (first, second)
             )
             assert max(difference(mine, theirs) for mine, theirs in zip(one, other, strict=True)) < 1e-5
 

@@ -17,7 +17,7 @@ from runtime.nn.model import Transformer
 from runtime.nn.source import RandomSource
 from runtime.nn.weights import build_weights
 from runtime.step.step import Segment
-from tests.models.step_driver import with_states
+from tests.models.step_driver import pages_of, with_states
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -293,7 +293,7 @@ def segments_of(step: dict[int, int], lengths: dict[int, int]) -> list[Segment]:
     for slot, rows in step.items():
         start = lengths.get(slot, 0)
         lengths[slot] = start + rows
-        made.append(Segment(slot, start, torch.randint(1, 320, (rows,)).tolist(), origin=slot * CONTEXT))
+        made.append(Segment(slot, start, torch.randint(1, 320, (rows,)).tolist(), pages=pages_of(slot, CONTEXT)))
     return made
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 SCENARIOS = "tests/scenarios/preemption/test_preemption.py"
-IN_RETAINED = "tests/scenarios/preemption/test_retained_extents.py"
-RETAINED = "tests/unit/actors/preemption/test_retained_extents.py"
+IN_RETAINED = "tests/scenarios/preemption/test_retained_places.py"
+RETAINED = "tests/unit/actors/preemption/test_retained_places.py"
 
 MUTANTS = (
     Mutant(
@@ -90,32 +90,32 @@ MUTANTS = (
         (f"{SCENARIOS}::test_a_hang_up_while_preempted_ends_it_at_once",),
     ),
     Mutant(
-        "what is in a retained extent is copied out while somebody works",
+        "what is in a retained place is copied out while somebody works",
         "actors/kv/transfers.py",
         "self._table.free if holds else self._table.lent",
         "self._table.lent",
-        (f"{IN_RETAINED}::test_nothing_of_a_retained_extent_is_copied_out_while_somebody_works",),
+        (f"{IN_RETAINED}::test_nothing_of_a_retained_place_is_copied_out_while_somebody_works",),
     ),
     Mutant(
-        "somebody else has the retained extent of one that is preempted",
-        "actors/preemption/retained_extents.py",
+        "somebody else has the retained place of one that is preempted",
+        "actors/preemption/retained_places.py",
         "not (retained.tokens and retained.id in self._keys) and ",
         "",
-        (f"{RETAINED}::test_nobody_has_the_retained_extent_of_another_who_is_preempted",),
+        (f"{RETAINED}::test_nobody_has_the_retained_place_of_another_who_is_preempted",),
     ),
     Mutant(
         "whoever comes is given what is kept for one who is preempted",
-        "actors/preemption/retained_extents.py",
+        "actors/preemption/retained_places.py",
         "if retained.tokens and self._is_free(retained)]",
         "if retained.tokens]",
         (f"{RETAINED}::test_nobody_else_is_given_what_is_kept_for_one_who_is_preempted",),
     ),
     Mutant(
         "one that is exchanged leaves the blocks behind that wait",
-        "actors/preemption/retained_extents.py",
+        "actors/preemption/retained_places.py",
         "        self._waiting.exchange(slot.id, retained.id)\n",
         "",
-        (f"{RETAINED}::test_what_one_leaves_is_in_a_retained_extent_where_it_was_in_the_arena_and_its_slot_is_empty",),
+        (f"{RETAINED}::test_what_one_leaves_is_in_a_retained_place_where_it_was_in_the_arena_and_its_slot_is_empty",),
     ),
     Mutant(
         "one that is exchanged leaves its place in the arena behind",
@@ -132,18 +132,18 @@ MUTANTS = (
         ("tests/unit/actors/core/places/test_record.py::test_all_that_is_known_of_kv_goes_with_it",),
     ),
     Mutant(
-        "a retained extent is kept for ever for one that was preempted",
-        "actors/preemption/retained_extents.py",
+        "a retained place is kept for ever for one that was preempted",
+        "actors/preemption/retained_places.py",
         "            self._table.keep_until(retained, 0.0)\n            del self._keys[retained.id]\n",
         "            self._table.keep_until(retained, 0.0)\n",
         (f"{IN_RETAINED}::test_what_one_leaves_that_hangs_up_while_preempted_is_there_for_its_retry",),
     ),
     Mutant(
-        "one that was preempted goes on while its retained extent is being moved",
+        "one that was preempted goes on while its retained place is being moved",
         "actors/preemption/preemption.py",
         "retained is not None and self._table.extents.is_relocating(retained)",
         "False",
-        (f"{IN_RETAINED}::test_who_is_preempted_waits_while_its_retained_extent_is_being_moved",),
+        (f"{IN_RETAINED}::test_who_is_preempted_waits_while_its_retained_place_is_being_moved",),
     ),
     Mutant(
         "the last tokens of one that was preempted are kept when it has gone",

@@ -38,6 +38,7 @@ from tests.fakes.simulation import (
     run,
     windowed,
 )
+from tests.models.step_driver import pages_of
 from tests.rows import every_row
 
 SHARED = prompt(9)
@@ -271,13 +272,13 @@ class CancelsWithin(SimulatedModel):
         super().__init__(slots=3, context=16, num_layers=layers)
         self.when = when
         self.clock = clock
-        self.rows: list[int] = []  # in each layer that ran
+        self.computed: list[int] = []  # in each layer that ran
 
     def run_layer(self, batch: SimulatedBatch, index: int) -> int:
         """Set the marks of this layer, and count the rows that it still computes."""
         for mark in self.when.get(index, []):
             mark.set(self.clock)
-        self.rows.append(sum(len(segment.token_ids) for segment in batch.segments))
+        self.computed.append(sum(len(segment.token_ids) for segment in batch.segments))
         return super().run_layer(batch, index)
 
     def finish(self, batch: SimulatedBatch) -> list[SegmentOutput]:
@@ -291,7 +292,8 @@ def one_step(layers: int, moments: tuple[int | None, ...]) -> tuple[StepResult, 
     """Three segments; segment i is cancelled within layer `moments[i]` (-1: before the step)."""
     ticks = iter(range(10_000))
     segments = [
-        Segment(i, 0, prompt(3 + i, start=i + 3), sample=SampleSpec(GREEDY, 3 + i, 0), origin=i * 16) for i in range(3)
+        Segment(i, 0, prompt(3 + i, start=i + 3), sample=SampleSpec(GREEDY, 3 + i, 0), pages=pages_of(i, 16))
+        for i in range(3)
     ]
     when: dict[int, list[CancelMark]] = {}
     for segment, moment in zip(segments, moments, strict=True):
@@ -321,9 +323,9 @@ def test_cancels_within_every_layer(first: int | None, second: int | None, third
             assert (entry.last_kernel_at is None) == (moment == -1)
         expected = 1 if moment is not None and 0 <= moment < 3 else 0
         assert entry.layers_after_cancel == expected
-    for layer, rows in enumerate(model.rows):
+    for layer, rows in enumerate(model.computed):
         alive = [s for s, m in zip(segments, moments, strict=True) if m is None or m >= layer]
         assert rows == sum(len(segment.token_ids) for segment in alive)
-    assert result.layers_run == len(model.rows)
+    assert result.layers_run == len(model.computed)
     last = max(3 if moment is None else moment for moment in moments)
     assert result.layers_run == min(last + 1, 3)

@@ -31,7 +31,7 @@ from runtime.step.transfer import Copy, Load, Save
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
 from tests.models.layers.recurrent import prepare_all
-from tests.models.step_driver import CPU, run
+from tests.models.step_driver import CPU, pages_of, run
 from tests.scenarios.devices.on_mps import Watched, on_mps, reads_of
 from tests.scenarios.devices.steps import (
     EVERYTHING,
@@ -150,13 +150,14 @@ def test_kv_moves_between_host_and_device(configs: dict[str, ModelConfig], dtype
     """A layer at a time on its way out; nothing is read on its way in, nor from slot to slot."""
     with fake_mps() as traffic:
         model = on_mps(configs["mistral"], dtype)
-        saved = model.transfer(Save(0, 0, 64))
+        first, second, third = (pages_of(slot, 128) for slot in range(3))
+        saved = model.transfer(Save(0, 0, 64, pages=first))
         assert saved is not None
         assert saved.device == CPU
         assert traffic.read == ["aten::copy_"] * model.num_layers
         traffic.clear()
-        model.transfer(Load(1, 0, saved, origin=128))
-        model.transfer(Copy(1, 2, 0, 64, source_origin=128, origin=256))
+        model.transfer(Load(1, 0, saved, pages=second))
+        model.transfer(Copy(1, 2, 0, 64, source_pages=second, pages=third))
         assert traffic.read == []
 
 

@@ -19,6 +19,7 @@ from runtime.step.executor import InlineExecutor
 from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment
 from tests.fakes.devices.mps import fake_mps
+from tests.models.step_driver import pages_of
 from tests.scenarios.devices.on_mps import on_mps
 from tests.scenarios.devices.steps import NOT_ON_MPS, Recorder
 
@@ -62,7 +63,8 @@ def rows() -> list[Segment]:
     """Three sequences, one of them greedy."""
     params = SamplingParams(temperature=0), SamplingParams(seed=1), SamplingParams(seed=2, logprobs=3, top_p=0.5)
     return [
-        Segment(slot, 20, [slot], sample=SampleSpec(own, 21, 0), origin=slot * 128) for slot, own in enumerate(params)
+        Segment(slot, 20, [slot], sample=SampleSpec(own, 21, 0), pages=pages_of(slot, 128))
+        for slot, own in enumerate(params)
     ]
 
 

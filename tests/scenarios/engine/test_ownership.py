@@ -43,7 +43,7 @@ class World:
 
     def __init__(self, owner: TaskOwner) -> None:
         self.owner = owner
-        self.table = SlotTable(2, 100, retained_extents=1, root=ROOT, owner=owner)
+        self.table = SlotTable(2, 100, retained_places=1, root=ROOT, owner=owner)
         self.holds = Holds(owner)
         cache, observers = empty_cache(), Observers()
         preemption = Preemption(self.table, cache, self.holds, observers, is_on=True, now=lambda: 0.0)

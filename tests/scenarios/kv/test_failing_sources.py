@@ -13,7 +13,6 @@ from actors.kv.config import CacheConfig
 from actors.kv.prefix_cache import PrefixCache
 from actors.kv.restore import LiveSource, Restoration
 from actors.kv.transfer_planner import TransferPlanner
-from runtime.kv.blocks import BLOCK_TOKENS
 from runtime.kv.token_chain import TokenChain
 from runtime.step.transfer import Copy, Load
 from tests.fakes.holds import record_of
@@ -75,15 +74,15 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
     source, slot = (table.grant((name, 0), TokenChain(ROOT, [0])) for name in ("source", "reader"))
     assert source is not None
     assert slot is not None
-    assert table.extents.give(source, 300, 300)
-    assert table.extents.give(slot, 300, 300)
+    assert table.pages.give(source, 300, 300)
+    assert table.pages.give(slot, 300, 300)
     table.commit_transferred(source, shared + same, Provenance(stands_on={b"a block": 0}))
     table.commit(slot, shared)
     rest = same[:100] if change == "restored" else same
     reader = record_of("reader", shared + rest + text(10, 3), slot, table.owner)
     found = Restoration(reader.hold, table, cache).next_source()
     assert isinstance(found, LiveSource)
-    assert (found.slot, found.end) == (source, 64 + min(len(rest), PIECE * BLOCK_TOKENS))
+    assert (found.slot, found.end) == (source, 64 + len(rest))
     match change:
         case "other tokens before":
             table.trim(source, 0)
@@ -95,12 +94,13 @@ def test_a_source_that_has_changed_when_the_copys_turn_comes_is_not_copied(chang
         case "restored":  # and so only in whole blocks
             table.trim(source, 64)
             table.commit_transferred(source, same, Provenance(restored_to=192))
-    copy = CopyPrefix(reader.hold.ticket, source.id, found.end, is_last=found.is_last)
+    copy = CopyPrefix(reader.hold.ticket, source.id, found.end)
     reader.ask(copy)
     planned = TransferPlanner(table, cache, Observers()).plan(reader)
     if change == "nothing":
         assert planned is not None
-        assert planned.transfers == [Copy(source.id, slot.id, 64, found.end, 0, source.origin, slot.origin)]
+        assert planned.transfers == [Copy(source.id, slot.id, 256, 264, 0, source.pages, slot.pages)]
+        assert slot.pages.pages[1:4] == source.pages.pages[1:4], "what is before is shared"
     else:
         assert planned is None
         assert copy.reply.value is True, "there may be another source"

@@ -212,7 +212,7 @@ async def test_resident_kv_that_fails_is_computed_again() -> None:
         await sim.client(ask("first", PROMPT))
         poison = next(token for token in range(390) if token not in PROMPT)
         slot = sim.manager.table.free[0]
-        sim.model.curse(slot.origin + 100, "not finite")
+        sim.model.curse(slot.pages.place(100), "not finite")
         second = await sim.client(ask("second", [*PROMPT, poison]))
         assert second.finished().cached_tokens == 0
         assert len(second.tokens()) == 4

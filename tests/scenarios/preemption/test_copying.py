@@ -57,7 +57,7 @@ async def test_it_does_not_go_on_before_what_it_had_was_copied() -> None:
             story = await low(sim, clients, length=300)
             urgent = sim.expect(ask("high", text(100, 2), max_tokens=5))
             clients.start_soon(sim.client, urgent.asked)
-            await until(lambda: sim.manager.statistics().arena.given_up > 0 and sim.cache.waiting.any_of(1))
+            await until(lambda: sim.manager.statistics().pool.given_up > 0 and sim.cache.waiting.any_of(1))
             urgent.connection.cancel()
             urgent.left_at = trio.current_time()
         assert sim.manager.statistics().resumes == 1

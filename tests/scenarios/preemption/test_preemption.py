@@ -25,13 +25,13 @@ from tests.fakes.simulation import VOCABULARY, ask, simulated, windowed
 from tests.scenarios.preemption.stories import has_read, high, low, preempted
 from tests.sim.grammars import Rule
 
-in_a_retained_extent: Final = partial(open_kv_simulation, slots=1)
+in_a_retained_place: Final = partial(open_kv_simulation, slots=1)
 copied: Final = partial(open_kv_simulation, slots=1, context=256, positions=224)  # no room for two
 Opening: TypeAlias = "partial[AbstractAsyncContextManager[KVSimulation]]"
 
 
 @simulated(seeds=3)
-@pytest.mark.parametrize("room", [in_a_retained_extent, copied], ids=["in a retained extent", "copied"])
+@pytest.mark.parametrize("room", [in_a_retained_place, copied], ids=["in a retained place", "copied"])
 async def test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was(room: Opening) -> None:
     async with room() as sim:
         async with trio.open_nursery() as clients:
@@ -75,7 +75,7 @@ async def test_who_is_to_read_its_prompt_anew_reuses_nothing_where_it_comes_back
             await until(lambda: len(other.events) >= 3)
             await sim.client(ask("before", text(150, 1), max_tokens=1))
             (free,) = sim.manager.table.free
-            sim.model.curse(free.origin + 100, "raises")
+            sim.model.curse(free.pages.place(100), "raises")
             story = sim.expect(ask("low", text(150, 1), max_tokens=5, priority=10))
             clients.start_soon(sim.client, story.asked)
             await until(lambda: any(step.failed and len(step.runs) == 1 for step in sim.steps))
@@ -251,7 +251,7 @@ async def test_a_shutdown_ends_who_is_preempted() -> None:
 
 
 @simulated()
-@pytest.mark.parametrize("room", [in_a_retained_extent, copied], ids=["in a retained extent", "copied"])
+@pytest.mark.parametrize("room", [in_a_retained_place, copied], ids=["in a retained place", "copied"])
 async def test_who_is_preempted_outlives_the_device(room: Opening) -> None:
     async with room(chaos=Chaos(FaultPlan((ThreadDeath(step=40),)))) as sim:
         async with trio.open_nursery() as clients:

@@ -19,15 +19,15 @@ from runtime.errors import CheckpointError
 from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.tokens import TokenLogprobs
 from runtime.step.step import Segment
-from runtime.step.transfer import Copy, Load, Relocate, Save
+from runtime.step.transfer import Copy, CopyPage, Load, Save
 from tests.models.checkpoints import FAMILIES
 from tests.models.ranks import Ranks, open_ranks
-from tests.models.step_driver import Running, generate, open_transformer, random_tokens
+from tests.models.step_driver import Running, generate, open_transformer, pages_of, random_tokens
 
 TOKENS = 4
 PROMPT, OTHER = random_tokens(40, below=256, seed=1), random_tokens(23, below=256, seed=2)
 TOLERANCE = 1e-3  # of a log-probability in float32; sums are rounded in another order
-CONTEXT = 256  # of a slot, which has so many places in the arena
+CONTEXT = 256  # of a slot, which has so many places in the pool
 MOST_LAYERS = 3  # two, and one that may end between the moment of a cancel and its mark
 
 
@@ -162,35 +162,36 @@ def test_a_mark_rides_in_the_next_sum_that_carries_any(tmp_path: Path) -> None:
 
 
 def test_kv_that_is_moved_is_all_ranks(folder: Path) -> None:
-    """Saved, it is what one device would have saved; loaded, copied or moved, it goes on as where it was."""
+    """Saved, it is what one device would have saved; loaded or copied, it goes on as where it was."""
     single = open_transformer(folder, slots=4)
     expected = generate(single, [Running(0, PROMPT)], TOKENS)[0]
     length = len(PROMPT) + TOKENS - 1
     with open_ranks(folder) as ranks:
+        pages = [pages_of(slot, CONTEXT) for slot in range(3)]
         first = Running(0, PROMPT)
         say(ranks, [first])
         assert first.output == expected
-        saved = ranks.model.transfer(Save(0, 0, length))
-        of_one = single.transfer(Save(0, 0, length))
+        saved = ranks.model.transfer(Save(0, 0, length, pages=pages[0]))
+        of_one = single.transfer(Save(0, 0, length, pages=pages[0]))
         assert saved is not None
         assert of_one is not None
         assert saved.shape[1:] == (*ranks.model.kv.row_shape[1:3], length, ranks.model.kv.row_shape[3])
         torch.testing.assert_close(saved, of_one, atol=1e-4, rtol=1e-3)
         more = say(ranks, [first], 2 * TOKENS)[0]
-        ranks.model.transfer(Load(1, 0, saved, origin=CONTEXT))
-        ranks.model.transfer(Copy(1, 2, 0, length, 0, CONTEXT, 2 * CONTEXT))
+        ranks.model.transfer(Load(1, 0, saved, pages=pages[1]))
+        ranks.model.transfer(Copy(1, 2, 0, length, 0, pages[1], pages[2]))
         for slot in (1, 2):
             again = replace(first, slot=slot, output=list(expected), committed=length, logprobs=[])
             assert say(ranks, [again], 2 * TOKENS)[0] == more
 
 
-def test_a_sequence_that_is_moved_in_the_arena_goes_on(tmp_path: Path) -> None:
+def test_a_sequence_goes_on_in_a_copy_of_its_page(tmp_path: Path) -> None:
     FAMILIES["llama"](tmp_path)
     with open_ranks(tmp_path) as ranks:
         first = Running(0, PROMPT)
         said = say(ranks, [first])[0]
         length = len(PROMPT) + TOKENS - 1
-        ranks.model.transfer(Relocate(0, 0, 3 * CONTEXT, length))
+        ranks.model.transfer(CopyPage(0, pages_of(0, CONTEXT).pages[0], pages_of(3, CONTEXT).pages[0], length))
         moved = replace(first, slot=3, output=list(said), committed=length, logprobs=[])
         assert say(ranks, [moved], 2 * TOKENS)[0] == say(ranks, [first], 2 * TOKENS)[0]
 

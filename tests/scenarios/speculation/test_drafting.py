@@ -76,7 +76,7 @@ class Recorder(SimulatedExecutor):
             state = ROOT
             for position in range(slot.draft_first, min(slot.draft_length, len(slot.tokens))):
                 state = chain(state, slot.tokens[position])
-                assert self.drafter.kv[slot.origin + position] == state, (slot, position)
+                assert self.drafter.kv[slot.pages.place(position)] == state, (slot, position)
 
 
 @dataclass

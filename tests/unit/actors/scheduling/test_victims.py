@@ -91,7 +91,7 @@ def record() -> HoldRecord:
 
 def commit(table: SlotTable, slot: SlotView) -> None:
     """Let a slot have the prompt's KV."""
-    assert table.extents.give(slot, len(TOKENS), len(TOKENS))
+    assert table.pages.give(slot, len(TOKENS), len(TOKENS))
     table.commit(slot, TOKENS)
 
 
@@ -117,16 +117,6 @@ def test_one_that_is_cancelled_is_not(record: HoldRecord) -> None:
     submit(record, State.DECODE, (DRAWN,))
     record.hold.ticket.note_cancel()
     assert not is_at_rest(record, 0)
-
-
-def test_a_prompt_that_is_read_anew_after_a_fault_is_read_to_its_end(record: HoldRecord) -> None:
-    submit(record, State.PREFILL, TOKENS[-1:])
-    assert is_at_rest(record, 0)
-    record.read_anew()
-    assert not is_at_rest(record, 0)
-    record.clear_pending()
-    submit(record, State.DECODE, (DRAWN,))
-    assert is_at_rest(record, 0)
 
 
 def test_a_prompt_that_may_use_no_cached_kv_is_read_to_its_end(record: HoldRecord) -> None:

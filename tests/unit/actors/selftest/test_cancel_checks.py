@@ -64,7 +64,7 @@ class Forgetful(InlineExecutor):
         for segment in job.segments:
             if segment.start == self._resident and segment.sample is not None and not segment.sample.generated:
                 for layer in range(self._kv.row_shape[0]):
-                    for rows in self._kv.read(layer, segment.slot, 0, segment.start, segment.origin):
+                    for rows in self._kv.read(layer, segment.slot, 0, segment.start, segment.pages):
                         rows.zero_()
         return await super().run_step(job)
 

@@ -11,11 +11,13 @@ import torch
 from runtime.checkpoint.config import ModelConfig
 from runtime.checkpoint.open import open_checkpoint
 from runtime.kv.cache import KVCache, kv_bytes
+from runtime.kv.pages import PageTable
 from runtime.kv.states import StateBuffers, state_bytes
 from tests.models.checkpoints import FAMILIES
 from tests.rows import every_row
 
 CPU = torch.device("cpu")
+FIRST, SECOND = PageTable((0,)), PageTable((1,))
 ODD, FLOATS = torch.bfloat16, torch.float32
 
 
@@ -55,13 +57,16 @@ def test_recurrent_layers_take_no_kv(config: ModelConfig) -> None:
     assert kv.nbytes == kv_bytes(config, FLOATS, slots=2, context=16) == plain.nbytes // 3
     assert (kv.full_pieces, kv.row_shape[0], kv.bytes_per_token) == (1, 1, plain.bytes_per_token // 3)
     given = torch.randn(2, 2, 5, 16)
-    kv.write(1, 0, 0, given)
-    saved = kv.save(0, 0, 5)
+    kv.write(1, 0, 0, given, FIRST)
+    saved = kv.save(0, 0, 5, FIRST)
     assert torch.equal(saved, given[None])
-    kv.load(1, 0, saved, origin=16)
-    kv.copy(1, 0, 0, 5, source_origin=16, origin=8)
-    kv.relocate(8, 0, 5)
-    assert torch.equal(kv.save(0, 0, 5), saved)
+    kv.load(1, 0, saved, SECOND)
+    kv.layer(1)[0][:, :, :64] = 0
+    kv.copy(1, 0, 0, 3, SECOND, FIRST)
+    kv.copy_page(0, 1, 3)
+    assert torch.equal(kv.save(0, 0, 5, SECOND), saved)
+    kv.copy_page(1, 0, 5)
+    assert torch.equal(kv.save(0, 0, 5, FIRST), saved)
 
 
 @every_row(

@@ -22,7 +22,7 @@ from runtime.step.job import Burst, StepJob
 from runtime.step.shortcuts import NextStep
 from runtime.step.step import CancelMark, Segment, SegmentOutput, StepResult
 from tests.models.checkpoints import FAMILIES
-from tests.models.step_driver import open_transformer, random_tokens, run
+from tests.models.step_driver import open_transformer, pages_of, random_tokens, run
 
 PARAMS = (SamplingParams(temperature=0), SamplingParams(seed=5, top_p=0.9), SamplingParams(seed=6, logprobs=3))
 LENGTHS = (30, 7, 19)  # of prompts; some behind a window of 16
@@ -225,7 +225,7 @@ async def test_a_step_that_fails_leaves_no_step_begun(models: Models, monkeypatc
 async def test_a_row_that_is_not_finite_drops_the_next_step(models: Models) -> None:
     model = models.ahead
     for layer in range(model.num_layers):
-        for rows in model.kv.read(layer, 1, 3, 4, model.kv.context):
+        for rows in model.kv.read(layer, 1, 3, 4, pages_of(1, model.context)):
             rows.fill_(torch.nan)
     result = await burst(model, segments())
     assert [(one.computed, one.finite) for one in result.segments] == [(True, True), (False, False), (True, True)]

@@ -15,7 +15,7 @@ from runtime.sampling.tokens import DraftToken
 from runtime.step.step import Segment
 from runtime.step.transfer import Copy, Load, Save
 from tests.models.checkpoints import FAMILIES
-from tests.models.step_driver import Running, generate, greedy, open_transformer, random_tokens, run
+from tests.models.step_driver import Running, generate, greedy, open_transformer, pages_of, random_tokens, run
 
 WINDOW, SLACK = 16, 24
 CHUNK = SLACK // 2
@@ -116,8 +116,9 @@ def test_a_slot_is_trimmed_as_far_as_the_rings_reach_and_no_further(subject: Sub
 def test_a_prefix_is_copied_to_a_slot_that_had_something_else(subject: Subject, model: Transformer) -> None:
     assert model.kv.rings is not None
     generate(model, [Running(0, PROMPT, chunk=CHUNK), Running(1, PROMPT[30:], chunk=CHUNK)], 1)
+    first, second = (pages_of(slot, model.context) for slot in range(2))
     least, shared = model.kv.rings.least_length(len(PROMPT)), len(PROMPT) - 5
-    model.transfer(Copy(0, 1, 0, shared, least, origin=model.context))
+    model.transfer(Copy(0, 1, 0, shared, least, first, second))
     changed = [*PROMPT[:shared], *PROMPT[:20]]
     other = Running(1, changed, chunk=CHUNK, committed=shared)
     assert generate(model, [other], TOKENS)[0] == solo(subject.folder, changed)
@@ -126,8 +127,9 @@ def test_a_prefix_is_copied_to_a_slot_that_had_something_else(subject: Subject, 
 def test_a_copy_can_be_trimmed_as_far_as_was_asked_for(subject: Subject, model: Transformer) -> None:
     assert model.kv.rings is not None
     generate(model, [Running(0, PROMPT, chunk=CHUNK)], 1)
+    first, second = (pages_of(slot, model.context) for slot in range(2))
     least = model.kv.rings.least_length(len(PROMPT))
-    model.transfer(Copy(0, 1, 0, len(PROMPT), least, origin=model.context))
+    model.transfer(Copy(0, 1, 0, len(PROMPT), least, first, second))
     changed = [*PROMPT[:least], *PROMPT[:20]]
     other = Running(1, changed, chunk=CHUNK, committed=least)
     assert generate(model, [other], TOKENS)[0] == solo(subject.folder, changed)
@@ -139,17 +141,18 @@ def test_blocks_without_windows_serve_all_but_the_end_of_a_prefix(subject: Subje
     generate(model, [Running(0, PROMPT, chunk=CHUNK)], 1)
     end = len(PROMPT) - 10
     middle = model.kv.rings.first_needed(end)
-    part = model.transfer(Save(0, 0, middle, windows=False))
-    whole = model.transfer(Save(0, middle, end))
+    first, second = (pages_of(slot, model.context) for slot in range(2))
+    part = model.transfer(Save(0, 0, middle, windows=False, pages=first))
+    whole = model.transfer(Save(0, middle, end, pages=first))
     assert part is not None
     assert whole is not None
     assert part.shape[0] == model.kv.full_pieces
     assert whole.shape[0] == model.kv.row_shape[0]
-    without = model.transfer(Save(0, middle, end, windows=False))
+    without = model.transfer(Save(0, middle, end, windows=False, pages=first))
     assert without is not None
     assert torch.equal(whole[model.kv.rings.full_pieces], without)
-    model.transfer(Load(1, 0, part, origin=model.context))
-    model.transfer(Load(1, middle, whole, origin=model.context))
+    model.transfer(Load(1, 0, part, pages=second))
+    model.transfer(Load(1, middle, whole, pages=second))
     changed = [*PROMPT[:end], *PROMPT[:20]]
     other = Running(1, changed, chunk=CHUNK, committed=end)
     assert generate(model, [other], TOKENS)[0] == solo(subject.folder, changed)
@@ -159,9 +162,9 @@ def test_blocks_can_be_loaded_without_a_change_of_the_rings(subject: Subject, mo
     generate(model, [Running(0, PROMPT, chunk=CHUNK), Running(1, PROMPT, chunk=CHUNK)], 1)
     other = generate(model, [Running(2, PROMPT[:WINDOW])], 1)
     assert other
-    whole = model.transfer(Save(2, 0, WINDOW, origin=2 * model.context))
+    whole = model.transfer(Save(2, 0, WINDOW, pages=pages_of(2, model.context)))
     assert whole is not None
-    model.transfer(Load(1, 0, whole, windows=False, origin=model.context))
+    model.transfer(Load(1, 0, whole, windows=False, pages=pages_of(1, model.context)))
     running = Running(1, [*PROMPT], chunk=CHUNK, committed=len(PROMPT) - 1)
     assert generate(model, [running], TOKENS)[0] == subject.solo
 

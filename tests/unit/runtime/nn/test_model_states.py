@@ -30,6 +30,7 @@ from tests.models.step_driver import (
     generate,
     greedy,
     open_transformer,
+    pages_of,
     random_tokens,
     run,
     with_states,
@@ -93,9 +94,9 @@ def test_a_sequence_goes_on_from_a_state_that_was_moved_with_its_kv(subject: Sub
     assert model.buffers is not None
     length = 2 * STATES_EVERY
     run(model, [Segment(0, 0, [*PROMPT[:length], 1, 2, 3])])
-    kv = model.transfer(Save(0, 0, length))
+    kv = model.transfer(Save(0, 0, length, pages=pages_of(0, model.context)))
     assert kv is not None
-    model.transfer(Load(1, 0, kv, origin=model.context))
+    model.transfer(Load(1, 0, kv, pages=pages_of(1, model.context)))
     moved, other = (with_states(model, [Segment(slot, length, [1])])[0].state for slot in (0, 1))
     assert moved is not None
     assert other is not None

@@ -87,7 +87,7 @@ def test_layers_in_one_call_are_what_each_by_itself_is(kernels: Kernels, name: s
                 for layer in apart.config.kv_layers:
                     seen = apart.config.window[layer]
                     start = 0 if seen is None else max(0, segment.end - seen)
-                    place = (layer, segment.slot, start, segment.end, segment.origin)
+                    place = (layer, segment.slot, start, segment.end, segment.pages)
                     assert all(map(torch.equal, together.kv.read(*place), apart.kv.read(*place)))
             assert all(map(torch.equal, states_left(together, segments), states_left(apart, segments)))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from runtime.kv.pages import PageTable
 from runtime.kv.states import StateBuffers
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
@@ -57,8 +58,8 @@ def test_rows_that_are_not_written_are_noticed(
     parity.trim_and_resume()
     write = model.kv.write
 
-    def lose(layer: int, slot: int, start: int, rows: torch.Tensor, origin: int = 0) -> None:
-        write(layer, slot, start, rows[:, :, :-1], origin)
+    def lose(layer: int, slot: int, start: int, rows: torch.Tensor, pages: PageTable) -> None:
+        write(layer, slot, start, rows[:, :, :-1], pages)
 
     monkeypatch.setattr(model.kv, "write", lose)
     for check in (parity.trim_and_resume, parity.mixed_batch):
@@ -70,9 +71,9 @@ def test_kv_that_is_not_moved_is_noticed(model: Transformer, parity: Parity, mon
     parity.moved_kv()
 
     def fill(
-        _source: int, slot: int, start: int, end: int, _least: int | None, *, source_origin: int, origin: int
+        _source: int, slot: int, start: int, end: int, _source_pages: PageTable, pages: PageTable, _least: int | None
     ) -> None:
-        for rows in model.kv.read(3, slot, start, end, origin):
+        for rows in model.kv.read(3, slot, start, end, pages):
             rows.fill_(1)
 
     monkeypatch.setattr(model.kv, "copy", fill)

@@ -10,14 +10,14 @@ import trio
 
 from runtime.step.step import Segment
 from runtime.step.thread_executor import ThreadExecutor, open_thread_executor
-from tests.models.step_driver import RecordingModel, greedy
+from tests.models.step_driver import RecordingModel, greedy, pages_of
 
 PATIENCE = 600  # seconds, spent by a test that fails only
 
 
 def segments_of(count: int = 3) -> list[Segment]:
     """Return so many segments of two tokens, each in a slot of its own."""
-    return [Segment(slot, 0, [slot, 7], sample=greedy(2), origin=8 * slot) for slot in range(count)]
+    return [Segment(slot, 0, [slot, 7], sample=greedy(2), pages=pages_of(slot, 8)) for slot in range(count)]
 
 
 def thread_executor(model: RecordingModel) -> AbstractAsyncContextManager[ThreadExecutor[RecordingModel]]:

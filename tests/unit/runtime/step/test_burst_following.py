@@ -14,7 +14,7 @@ from runtime.step.device_thread import DeviceThread
 from runtime.step.executor import Executor, InlineExecutor, SimulatedExecutor
 from runtime.step.job import Burst, StepJob
 from runtime.step.step import Segment, StepResult
-from tests.models.step_driver import RecordingModel, greedy
+from tests.models.step_driver import RecordingModel, greedy, pages_of
 from tests.unit.runtime.step.executors import Gate, device_threads, raising, segments_of, thread_executor
 
 KINDS = ("thread", "inline", "simulated")
@@ -27,7 +27,7 @@ def _loop_that_keeps_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _job(steps: int, most: int, *, may_go_on: Callable[[], bool] = lambda: True, slots: int = 2) -> StepJob:
-    segments = [Segment(slot, 7, [3], sample=greedy(8), origin=100 * slot) for slot in range(slots)]
+    segments = [Segment(slot, 7, [3], sample=greedy(8), pages=pages_of(slot, 100)) for slot in range(slots)]
     return StepJob(segments, burst=Burst(steps, most, may_go_on))
 
 

@@ -10,13 +10,13 @@ import torch
 import trio
 from trio.testing import MockClock
 
-from runtime.step.executor import Executor, InlineExecutor, NotCopied, SimulatedExecutor
+from runtime.step.executor import Executor, InlineExecutor, SimulatedExecutor
 from runtime.step.job import StepJob
 from runtime.step.step import Segment, StepResult
 from runtime.step.thread_executor import FEW_ROWS, open_thread_executor
-from runtime.step.transfer import Copy, Relocate, Transfer
+from runtime.step.transfer import CopyPage, Save, Transfer
 from runtime.testing.simulated import SimulatedModel
-from tests.models.step_driver import RecordingModel, greedy
+from tests.models.step_driver import RecordingModel, greedy, pages_of
 from tests.unit.runtime.step.executors import segments_of
 
 
@@ -50,7 +50,7 @@ async def test_a_thread_may_adapt_how_many_threads_its_steps_use(monkeypatch: py
     async with open_thread_executor(load, adapt_threads=True) as executor:
         for rows in (2, FEW_ROWS + 1):
             await executor.run_step(StepJob([Segment(0, 0, [7] * rows, sample=greedy(rows))]))
-        cancelled = Segment(1, 0, [7], origin=8)
+        cancelled = Segment(1, 0, [7], pages=pages_of(1, 8))
         cancelled.mark.set(lambda: 0)
         await executor.run_step(StepJob([Segment(0, 0, [7]), cancelled]))
         await executor.call(lambda: torch.set_num_threads(before))
@@ -147,21 +147,27 @@ async def test_steps_without_a_thread_let_other_tasks_run(kind: str) -> None:
         assert turns == ["other"]
 
 
-async def test_no_piece_is_moved_behind_one_that_failed() -> None:
-    """It may lie over the rows of that one, which is to be copied again; what is no such piece is carried out."""
-    carried_out: list[Transfer] = []
+class Moving(RecordingModel):
+    """Carries out transfers by noting them, but one."""
 
-    class Failing(SimulatedModel):
-        def transfer(self, transfer: Transfer) -> torch.Tensor | None:
-            if transfer == pieces[0]:
-                raise RuntimeError("the device says no")
-            carried_out.append(transfer)
-            return None
+    def __init__(self, failing: Transfer | None = None) -> None:
+        super().__init__()
+        self.carried_out: list[Transfer] = []
+        self._failing = failing
 
-    pieces = [Relocate(0, 8, 4, 4), Relocate(0, 12, 8, 4)]
-    copy = Copy(0, 1, 0, 4)
-    results = await InlineExecutor(Failing(slots=2, context=16)).transfer([*pieces, copy])
-    assert carried_out == [copy]
-    assert [type(result) for result in results] == [outcome.Error, outcome.Error, outcome.Value]
-    with pytest.raises(NotCopied):
-        results[1].unwrap()
+    def transfer(self, transfer: Transfer) -> None:
+        """Note it."""
+        if transfer == self._failing:
+            raise RuntimeError("the device says no")
+        self.carried_out.append(transfer)
+
+
+async def test_a_page_is_copied_for_the_drafter_too_and_counts_where_both_have_it() -> None:
+    """Whatever else is moved is the target's alone, and carried out behind what failed, too."""
+    page, save = CopyPage(0, 1, 2, 4), Save(0, 0, 4)
+    for failing in (None, "target", "drafter"):
+        target, drafter = (Moving(page if name == failing else None) for name in ("target", "drafter"))
+        results = await InlineExecutor(target, drafter).transfer([page, save])
+        assert [type(result) for result in results] == [outcome.Error if failing else outcome.Value, outcome.Value]
+        assert target.carried_out == ([save] if failing else [page, save])
+        assert drafter.carried_out == ([] if failing == "drafter" else [page])

@@ -14,7 +14,7 @@ TOKENS = list(range(100))
 
 def table_with(*lengths: int, slots: int = 1, buffers: int = 8) -> tuple[SlotTable, SlotView]:
     """A table, and its first slot, into which chunks that end there were read."""
-    table = SlotTable(slots, 200, retained_extents=slots, state_buffers=buffers)
+    table = SlotTable(slots, 200, retained_places=slots, state_buffers=buffers)
     slot = table.grant(("a", 0), TokenChain(b"", TOKENS))
     assert slot is not None
     for length in lengths:
@@ -103,11 +103,11 @@ def test_a_copy_has_the_state_of_its_source_which_is_free_when_both_have_let_it_
     assert shared in {buffer for _, buffer in run(table, slot, 5).next_states} | {*lent(table, slot, 1, 2).spare_states}
 
 
-def test_what_lies_in_a_retained_extent_has_its_states_there() -> None:
+def test_what_lies_in_a_retained_place_has_its_states_there() -> None:
     table, slot = table_with(10, 30)
     before = dict(slot.states)
     table.release(slot)
-    (retained,) = table.retained_extents
+    (retained,) = table.retained_places
     table.exchange(slot, retained)
     assert (dict(slot.states), dict(retained.states)) == ({}, before)
     assert table.states is not None

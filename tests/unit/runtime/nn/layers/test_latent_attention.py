@@ -17,7 +17,7 @@ from runtime.nn.layers.latent_attention import NEVER, least_expanded_rows
 from runtime.nn.layers.tiles import matmul_tile
 from runtime.step.step import Segment
 from tests.models.checkpoints import FAMILIES
-from tests.models.step_driver import open_transformer, random_tokens, run
+from tests.models.step_driver import open_transformer, pages_of, random_tokens, run
 
 TEXTS = [random_tokens(length, below=256, seed=length) for length in (55, 6, 9)]  # by slot
 RANK = 48
@@ -35,7 +35,7 @@ def _stored(folder: Path) -> list[torch.Tensor]:
     model = open_transformer(folder)
     run(model, [Segment(0, 0, TEXTS[0][:30]), Segment(1, 0, TEXTS[1][:5])])
     run(model, [Segment(0, 30, TEXTS[0][30:]), Segment(1, 5, TEXTS[1][5:]), Segment(2, 0, TEXTS[2])])
-    return [model.kv.save(slot, 0, len(text), origin=slot * model.context) for slot, text in enumerate(TEXTS)]
+    return [model.kv.save(slot, 0, len(text), pages_of(slot, model.context)) for slot, text in enumerate(TEXTS)]
 
 
 @torch.inference_mode()
@@ -59,10 +59,10 @@ def test_what_is_stored_is_the_latent_and_the_rotated_part_of_the_key(folder: Pa
 
 def test_nothing_else_is_stored(folder: Path) -> None:
     """Four bytes a number, one vector a token and layer, whatever the heads would expand it to."""
-    kv = open_transformer(folder, slots=2, context=32).kv
+    kv = open_transformer(folder, slots=2, context=64).kv
     assert kv.row_shape == (3, 1, 1, RANK + 8)
     assert kv.bytes_per_token == 3 * (RANK + 8) * 4
-    assert kv.nbytes == 2 * 32 * kv.bytes_per_token
+    assert kv.nbytes == 2 * 64 * kv.bytes_per_token
 
 
 @pytest.mark.parametrize("least", [2, 7, 30, NEVER])

@@ -39,6 +39,7 @@ from tests.models.layers.native_models import (
     run,
     segments_of,
 )
+from tests.models.step_driver import pages_of
 
 if TYPE_CHECKING:
     from runtime.devices.native.kernels import Kernels
@@ -80,8 +81,8 @@ def test_few_rows_are_what_pytorch_makes_of_them(kernels: Kernels, name: str, dt
             for segment in segments:
                 for layer in range(plain.num_layers):
                     pairs = zip(
-                        native.kv.read(layer, segment.slot, 0, segment.end, segment.origin),
-                        plain.kv.read(layer, segment.slot, 0, segment.end, segment.origin),
+                        native.kv.read(layer, segment.slot, 0, segment.end, segment.pages),
+                        plain.kv.read(layer, segment.slot, 0, segment.end, segment.pages),
                         strict=True,
                     )
                     assert max(difference(mine, theirs) for mine, theirs in pairs) < TOLERANCE[dtype], step
@@ -108,7 +109,7 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone(kernels: Kernels) -
     with torch.inference_mode():
         for slot in (0, 1):
             run(native, segments_of({slot: 20}, lengths))
-        native.kv.read(0, 1, 3, 4, CONTEXT)[0].fill_(torch.nan)
+        native.kv.read(0, 1, 3, 4, pages_of(1, CONTEXT))[0].fill_(torch.nan)
         finite = run(native, segments_of({0: 2, 1: 2}, lengths)).hidden.isfinite().all(-1)
     assert finite.tolist() == [True, True, False, False]
 

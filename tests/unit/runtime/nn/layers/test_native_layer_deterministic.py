@@ -30,6 +30,7 @@ from tests.models.layers.native_models import (
     both,
     run,
 )
+from tests.models.step_driver import pages_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,7 +127,7 @@ def _logits(model: Transformer, schedule: dict[int, list[int]]) -> dict[int, tor
         for place, rows in schedule.items():
             if step < len(rows) and (count := rows[step]):
                 tokens = texts[place][done[place] : done[place] + count]
-                segments.append(Segment(place, done[place], tokens, origin=place * CONTEXT))
+                segments.append(Segment(place, done[place], tokens, pages=pages_of(place, CONTEXT)))
                 done[place] += count
         if not segments:
             continue

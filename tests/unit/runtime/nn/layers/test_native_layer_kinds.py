@@ -186,7 +186,7 @@ def test_few_rows_are_what_pytorch_makes_of_them(target: Kernels, name: str, kin
             for segment in segments:
                 for layer in plain.config.kv_layers:
                     first = first_visible(segment, plain.config.window[layer])
-                    read = (layer, segment.slot, first, segment.end, segment.origin)
+                    read = (layer, segment.slot, first, segment.end, segment.pages)
                     pairs = zip(native.kv.read(*read), plain.kv.read(*read), strict=True)
                     assert max(difference(mine, theirs) for mine, theirs in pairs) < tolerance, (step, layer)
             for mine, theirs in zip(states_left(native, segments), states_left(plain, segments), strict=True):

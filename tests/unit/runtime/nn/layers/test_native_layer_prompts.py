@@ -28,6 +28,7 @@ from tests.models.layers.native_models import (
     run,
     states_left,
 )
+from tests.models.step_driver import pages_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,7 @@ def models(
 def segments(*rows: tuple[int, int]) -> list[Segment]:
     """Of each slot: from where on, and how many rows."""
     return [
-        Segment(slot, start, [1 + (start + i) % 300 for i in range(count)], origin=slot * CONTEXT)
+        Segment(slot, start, [1 + (start + i) % 300 for i in range(count)], pages=pages_of(slot, CONTEXT))
         for slot, (start, count) in enumerate(rows)
     ]
 

@@ -13,6 +13,7 @@ from runtime.nn.layers import recorded
 from tests.fakes.devices.cuda import InterpretedCapture
 from tests.models.layers.few_rows import MODELS, STEPS, check_kv, drop_between_layers, pair, read_prompts
 from tests.models.layers.native_models import CONTEXT, GEMMA3N, GEMMA4, LLAMA, QWEN3, difference, run, segments_of
+from tests.models.step_driver import pages_of
 
 EXPERTS = LLAMA | {
     "architectures": ["MixtralForCausalLM"],
@@ -62,7 +63,7 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone(capture: Interprete
     _, model = pair(LLAMA, capture=capture)
     with torch.inference_mode():
         lengths = read_prompts(model)
-        model.kv.read(0, 1, 3, 4, CONTEXT)[0].fill_(torch.nan)
+        model.kv.read(0, 1, 3, 4, pages_of(1, CONTEXT))[0].fill_(torch.nan)
         spoilt = run(model, segments_of({0: 2, 1: 1}, lengths)).hidden.isfinite().all(-1)
         assert spoilt.tolist() == [True, True, False]
         # The rows behind the next step's own hold what is left of this one's.

@@ -1,16 +1,13 @@
-"""What is preempted lies in a retained extent, and is copied out only where its room is wanted."""
+"""What is preempted lies in a retained place, and is copied out only where its room is wanted."""
 
 from __future__ import annotations
 
-from functools import partial
-
 import trio
 
-from runtime.kv.arena import Extent, Relocation
 from runtime.step.transfer import Copy, Load, Save
 from tests.fakes.kv_simulation import open_kv_simulation, text, until
 from tests.fakes.simulation import ask, simulated
-from tests.scenarios.preemption.stories import high, low, preempted
+from tests.scenarios.preemption.stories import low, preempted
 
 
 @simulated()
@@ -18,7 +15,7 @@ async def test_what_one_leaves_that_hangs_up_while_preempted_is_there_for_its_re
     async with open_kv_simulation(slots=1) as sim:
         async with trio.open_nursery() as clients:
             story = await preempted(sim, clients)
-            (retained,) = sim.manager.statistics().arena.shelves
+            (retained,) = sim.manager.statistics().pool.shelves
             assert retained.tokens >= 150 + len(story.events) - 1
             story.connection.cancel()
         before = len(sim.watch.transfers)
@@ -28,7 +25,7 @@ async def test_what_one_leaves_that_hangs_up_while_preempted_is_there_for_its_re
 
 
 @simulated()
-async def test_nothing_of_a_retained_extent_is_copied_out_while_somebody_works() -> None:
+async def test_nothing_of_a_retained_place_is_copied_out_while_somebody_works() -> None:
     async with open_kv_simulation(slots=1) as sim:
         async with trio.open_nursery() as clients:
             await preempted(sim, clients)
@@ -39,31 +36,13 @@ async def test_nothing_of_a_retained_extent_is_copied_out_while_somebody_works()
 
 
 @simulated()
-async def test_what_is_in_a_retained_extent_gives_way_to_whoever_needs_its_room() -> None:
+async def test_what_is_in_a_retained_place_gives_way_to_whoever_needs_its_room() -> None:
     async with open_kv_simulation(slots=1, context=512, positions=512) as sim:
         async with trio.open_nursery() as clients:
             story = await low(sim, clients, length=250)
             clients.start_soon(sim.client, ask("high", text(300, 2), max_tokens=20))
             await until(lambda: sim.manager.statistics().parked == 1)
-            assert sim.manager.statistics().arena.shelves
-            await until(lambda: not sim.manager.statistics().arena.shelves)
-        assert sim.manager.statistics().arena.given_up > 0
+            assert sim.manager.statistics().pool.shelves
+            await until(lambda: not sim.manager.statistics().pool.shelves)
+        assert sim.manager.statistics().pool.given_up > 0
         assert (len(story.tokens()), sim.rows(story)) == (60, 250), "nothing is computed twice"
-
-
-@simulated()
-async def test_who_is_preempted_waits_while_its_retained_extent_is_being_moved() -> None:
-    async with open_kv_simulation(slots=1, context=512, positions=1024, piece=1) as sim:
-        async with trio.open_nursery() as clients:
-            await low(sim, clients, length=300)
-            clients.start_soon(partial(high, sim, tokens=8))
-            await until(lambda: sim.manager.statistics().parked == 1)
-            (retained,) = sim.manager.statistics().arena.shelves
-            await until(lambda: len(sim.stories["high"].events) >= 7)
-            extents, slot = sim.manager.table.extents, sim.manager.table.slot(0)
-            with sim.as_manager():
-                extents.begin_relocation(Relocation(retained.id, Extent(512, retained.capacity)), 0, wanted_by=slot)
-            await until(lambda: sim.stories["high"].ended)
-            assert extents.moving is not None, "the slot is free before"
-            await until(lambda: sim.manager.statistics().resumes == 1)
-            assert extents.moving is None

@@ -1,4 +1,4 @@
-"""Retained extents: who of those who are preempted has which, and what is exchanged for it."""
+"""Retained places: who of those who are preempted has which, and what is exchanged for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from actors.core.observer import Observer, Observers
 from actors.core.slot_views import GenerationKey, SlotView
 from actors.core.slots import SlotTable
 from actors.kv.waiting_blocks import WaitingBlocks
-from actors.preemption.retained_extents import RetainedExtents
+from actors.preemption.retained_places import RetainedPlaces
 from runtime.common.ownership import NotTheOwner, TaskOwner
-from runtime.kv.arena import Extent, Relocation
+from runtime.kv.pages import in_one_piece
 from runtime.kv.rings import Rings
 from runtime.kv.token_chain import TokenChain
 from tests.fakes.kv_simulation import text
@@ -37,58 +37,58 @@ class Seen(Observer):
 
 
 class World:
-    """Slots that are granted and left, and as many retained extents."""
+    """Slots that are granted and left, and as many retained places."""
 
     def __init__(self, slots: int) -> None:
         self.owner = TaskOwner()
-        self.table = SlotTable(slots, 512, retained_extents=slots, root=ROOT, owner=self.owner)
+        self.table = SlotTable(slots, 512, retained_places=slots, root=ROOT, owner=self.owner)
         self.waiting = WaitingBlocks(self.owner)
         self.observers = Observers()
-        self.retained_extents = RetainedExtents(self.table, self.waiting, self.observers)
+        self.retained_places = RetainedPlaces(self.table, self.waiting, self.observers)
         self.preempted: set[GenerationKey] = set()
 
     def run(self, key: GenerationKey, tokens: list[int]) -> SlotView:
         """Grant a slot, and let it have the tokens' KV."""
         slot = self.table.grant(key, TokenChain(ROOT, tokens))
         assert slot is not None
-        assert self.table.extents.give(slot, len(tokens), len(tokens)) or slot.capacity >= len(tokens)
+        assert self.table.pages.give(slot, len(tokens), len(tokens)) or slot.capacity >= len(tokens)
         self.table.commit(slot, tokens[len(slot.tokens) :])
         return slot
 
     def preempt(self, key: GenerationKey, tokens: list[int]) -> SlotView:
-        """Let it run, and put in a retained extent what it leaves; returns the slot where that was."""
+        """Let it run, and put in a retained place what it leaves; returns the slot where that was."""
         slot = self.run(key, tokens)
         self.table.release(slot)
         resident = slot.resident()
         self.waiting.put(slot.id, resident, range(len(resident.tokens.keys)))
         self.preempted.add(key)
-        self.retained_extents.put(key, slot)
+        self.retained_places.put(key, slot)
         return slot
 
     def leave(self, key: GenerationKey) -> None:
         """Let one that was preempted have ended."""
         self.preempted.remove(key)
-        self.retained_extents.leave(key)
+        self.retained_places.leave(key)
 
     def take(self, key: GenerationKey, prompt: list[int]) -> None:
         """Let a slot have what serves such a prompt best."""
-        self.retained_extents.take(key, TokenChain(ROOT, [*prompt, 7]), reuse=True, session=None)
+        self.retained_places.take(key, TokenChain(ROOT, [*prompt, 7]), reuse=True, session=None)
 
     def check(self) -> None:
         """Look whether all agree."""
         self.table.check_integrity()
-        self.table.extents.check_integrity()
-        self.retained_extents.check_integrity(self.preempted)
+        self.table.pages.check_integrity()
+        self.retained_places.check_integrity(self.preempted)
 
 
 @simulated(seeds=1)
-async def test_what_one_leaves_is_in_a_retained_extent_where_it_was_in_the_arena_and_its_slot_is_empty() -> None:
+async def test_what_one_leaves_is_in_a_retained_place_in_the_pages_where_it_was_and_its_slot_is_empty() -> None:
     world, seen = World(1), Seen()
     with world.observers.including(seen):
         slot = world.preempt(A, text(150, 1))
-    retained = world.retained_extents.of(A)
+    retained = world.retained_places.of(A)
     assert retained is world.table.slot(1)
-    assert (retained.tokens[:], retained.origin, retained.capacity) == (text(150, 1), 0, 192)
+    assert (retained.tokens[:], retained.pages) == (text(150, 1), in_one_piece(192))
     assert (len(slot.tokens), slot.capacity) == (0, 0)
     assert [block.start for block in world.waiting.of(retained.id)] == [0, 64]
     assert not world.waiting.any_of(slot.id)
@@ -98,16 +98,16 @@ async def test_what_one_leaves_is_in_a_retained_extent_where_it_was_in_the_arena
 
 
 @simulated(seeds=1)
-async def test_a_slot_has_it_again_and_the_retained_extent_what_was_in_the_slot() -> None:
+async def test_a_slot_has_it_again_and_the_retained_place_what_was_in_the_slot() -> None:
     world = World(1)
     world.preempt(A, text(150, 1))
     other = world.run(B, text(80, 2))
     world.table.release(other)
     world.take(A, text(150, 1))
-    assert world.retained_extents.of(A) is None
+    assert world.retained_places.of(A) is None
     slot, retained = world.table.slot(0), world.table.slot(1)
     assert (slot.tokens[:], retained.tokens[:]) == (text(150, 1), text(80, 2))
-    assert (slot.origin, retained.origin) == (0, 192)
+    assert (slot.pages, retained.pages) == (in_one_piece(192), in_one_piece(128, 3))
     assert world.waiting.any_of(slot.id)
     assert slot.held_until == 0.0, "it is held for nobody, should it be another slot that is granted"
     assert world.table.grant(A, TokenChain(ROOT, [*text(150, 1), 7])) is slot
@@ -144,19 +144,19 @@ async def test_it_is_exchanged_with_the_slot_whose_resident_is_wanted_least() ->
 
 
 @simulated(seeds=1)
-async def test_nobody_has_the_retained_extent_of_another_who_is_preempted() -> None:
+async def test_nobody_has_the_retained_place_of_another_who_is_preempted() -> None:
     world = World(2)
     world.preempt(A, text(70, 1))
     world.preempt(B, text(80, 2))
     slot = world.preempt(C, text(90, 3))
-    assert world.retained_extents.of(C) is None, "there is no third retained extent"
+    assert world.retained_places.of(C) is None, "there is no third retained place"
     assert len(slot.tokens) == 90, "so it stays where it was"
-    retained_extents = world.retained_extents.of(A), world.retained_extents.of(B)
-    assert [retained and len(retained.tokens) for retained in retained_extents] == [70, 80]
+    retained_places = world.retained_places.of(A), world.retained_places.of(B)
+    assert [retained and len(retained.tokens) for retained in retained_places] == [70, 80]
     world.leave(A)
     world.preempt(("d", 0), text(100, 4))
-    assert len(world.table.slot(2).tokens) == 100, "it has the retained extent that was left"
-    assert world.retained_extents.of(A) is None
+    assert len(world.table.slot(2).tokens) == 100, "it has the retained place that was left"
+    assert world.retained_places.of(A) is None
     world.check()
 
 
@@ -195,39 +195,25 @@ async def test_nobody_else_is_given_what_is_kept_for_one_who_is_preempted() -> N
     world = World(1)
     world.preempt(A, text(150, 1))
     world.take(B, text(150, 1))
-    retained = world.retained_extents.of(A)
+    retained = world.retained_places.of(A)
     assert retained is not None
     assert len(retained.tokens) == 150
     world.check()
 
 
 @simulated(seeds=1)
-async def test_whose_room_was_wanted_has_no_retained_extent_and_others_have_it() -> None:
+async def test_whose_room_was_wanted_has_no_retained_place_and_others_have_it() -> None:
     world = World(1)
     world.preempt(A, text(150, 1))
     retained = world.table.slot(1)
     world.table.evict(retained)
-    assert world.retained_extents.of(A) is None
+    assert world.retained_places.of(A) is None
     world.take(A, text(150, 1))
     world.preempt(B, text(70, 2))
-    assert world.retained_extents.of(B) is retained
-    assert world.retained_extents.of(A) is None
-    world.retained_extents.leave(A)
+    assert world.retained_places.of(B) is retained
+    assert world.retained_places.of(A) is None
+    world.retained_places.leave(A)
     assert retained.held_until == math.inf, "it is the other's"
-    world.check()
-
-
-@simulated(seeds=1)
-async def test_what_is_being_moved_stays_in_its_retained_extent() -> None:
-    world = World(1)
-    world.preempt(A, text(150, 1))
-    slot, retained = world.table.slot(0), world.table.slot(1)
-    world.table.extents.begin_relocation(Relocation(1, Extent(256, 192)), 0, wanted_by=slot)
-    world.retained_extents.leave(A)
-    with pytest.raises(AssertionError, match="is being moved"):
-        world.table.exchange(slot, retained)
-    world.preempt(B, text(60, 2))
-    assert len(slot.tokens) == 60, "there is no other retained extent"
     world.check()
 
 
@@ -242,11 +228,11 @@ async def test_a_slot_that_is_held_is_not_exchanged() -> None:
 
 
 @simulated(seeds=1)
-async def test_a_retained_extent_that_is_kept_for_one_who_has_gone_is_found() -> None:
+async def test_a_retained_place_that_is_kept_for_one_who_has_gone_is_found() -> None:
     world = World(1)
     world.preempt(A, text(70, 1))
-    with pytest.raises(AssertionError, match="is not preempted, and has a retained extent"):
-        world.retained_extents.check_integrity(())
+    with pytest.raises(AssertionError, match="is not preempted, and has a retained place"):
+        world.retained_places.check_integrity(())
 
 
 @simulated(seeds=1)
@@ -255,9 +241,9 @@ async def test_nobody_else_changes_them(change: str) -> None:
     world = World(1)
     slot = world.table.slot(0)
     changes: dict[str, Callable[[], None]] = {
-        "put": lambda: world.retained_extents.put(A, slot),
+        "put": lambda: world.retained_places.put(A, slot),
         "take": lambda: world.take(A, [1]),
-        "leave": lambda: world.retained_extents.leave(A),
+        "leave": lambda: world.retained_places.leave(A),
     }
 
     async def other() -> None:
@@ -269,6 +255,6 @@ async def test_nobody_else_changes_them(change: str) -> None:
             nursery.start_soon(other)
 
 
-def test_where_layers_have_rings_there_are_no_retained_extents() -> None:
+def test_where_layers_have_rings_there_are_no_retained_places() -> None:
     with pytest.raises(AssertionError, match="rings"):
-        SlotTable(1, 512, retained_extents=1, rings=Rings((64, None), 128))
+        SlotTable(1, 512, retained_places=1, rings=Rings((64, None), 128))

@@ -1,1 +1,0 @@
-"""Sequences that share the arena of KV."""

@@ -1,0 +1,1 @@
+"""Sequences that have their KV in pages of one pool, some of them the same ones."""
