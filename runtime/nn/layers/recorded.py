@@ -80,7 +80,7 @@ class RecordedLayers:
         )
 
     def stage(self, segments: Sequence[Segment], staging: StagingBuffer) -> tuple[int, StagedTensor] | None:
-        """Stage where the rows of a step lie, and say which size of those recorded it is; None if there are too many."""
+        """Stage where the rows of a step lie, and say of which size; None if there are too many."""
         count = sum(len(segment.token_ids) for segment in segments)
         size = next((size for size in SIZES if size >= count), None)
         return None if size is None or not self._replays else (size, staging.ints(table_numbers(segments, size)))

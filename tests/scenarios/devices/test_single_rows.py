@@ -15,6 +15,7 @@ from runtime.checkpoint.mtp_layout import DEEPSEEK
 from runtime.devices.mps.rows import MetalRows
 from runtime.devices.mps.states import MetalStates, compile_states
 from runtime.devices.single_rows.rows import RowTable, Scoring
+from runtime.kv.pages import PageTable
 from runtime.nn.matrices.quantization import Quantization
 from runtime.nn.model import HiddenStates, Transformer
 from runtime.nn.mtp import MtpModule, MtpWeights
@@ -24,7 +25,6 @@ from runtime.selftest import single_rows
 from runtime.selftest.findings import NotHere
 from runtime.selftest.readbacks import expected_reads
 from runtime.selftest.single_rows import check_few_states, check_single_rows
-from runtime.kv.pages import PageTable
 from runtime.step.step import Segment
 from tests.fakes.devices.mps import MPS, fake_mps
 from tests.fakes.weights import EmptySource
@@ -39,7 +39,9 @@ def few_rows() -> list[Segment]:
     return [
         Segment(0, 20, [3, 4], sample=SPEC, drafts=[DraftToken(4)], pages=PageTable((0, 1))),
         Segment(2, 20, [1], sample=SPEC, pages=PageTable((4, 5))),
-        Segment(3, 90, [9], sample=SampleSpec(EVERYTHING, 91, 1, context=(9,), end_ids=(3, 4)), pages=PageTable((6, 7))),
+        Segment(
+            3, 90, [9], sample=SampleSpec(EVERYTHING, 91, 1, context=(9,), end_ids=(3, 4)), pages=PageTable((6, 7))
+        ),
     ]
 
 

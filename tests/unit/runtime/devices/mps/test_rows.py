@@ -103,7 +103,9 @@ def test_rows_and_kv_may_lie_anywhere(shim: Shim) -> None:
     kernels = MetalRows(shim, torch.float16, 8)
     far = 2**31 + 5
     layer = torch.empty(far + 128, dtype=torch.float16).as_strided((2, 1, 16, 8), (far, 128, 8, 1))
-    table = RowTable(torch.tensor(table_numbers([Segment(0, 3, [1], first=3, pages=PageTable((0,)))], 1)).view(-1, 1), 4)
+    table = RowTable(
+        torch.tensor(table_numbers([Segment(0, 3, [1], first=3, pages=PageTable((0,)))], 1)).view(-1, 1), 4
+    )
     given = torch.randn(1, 4, 8).half()
     kernels.write(given.narrow(1, 2, 2).view(1, 2, 1, 8), layer, None, table)
     assert torch.equal(layer[:, 0, 3], given[0, 2:])

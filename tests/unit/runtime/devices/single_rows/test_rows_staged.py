@@ -128,7 +128,7 @@ def test_a_number_that_is_none_spoils_its_own_sequence_alone(shim: Shim, monkeyp
     _, model = models("llama", shim, monkeypatch)
     with torch.inference_mode():
         lengths = read_prompts(model)
-        model.kv.read(0, 1, 3, 4, CONTEXT)[0].fill_(torch.nan)
+        model.kv.read(0, 1, 3, 4, pages_of(1, CONTEXT))[0].fill_(torch.nan)
         spoilt = run(model, segments_of({0: 2, 1: 1}, lengths)).hidden.isfinite().all(-1)
     assert spoilt.tolist() == [True, True, False]
 

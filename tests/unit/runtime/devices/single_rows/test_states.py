@@ -27,6 +27,7 @@ from tests.models.layers.native_models import (
     segments_of,
     states_left,
 )
+from tests.models.step_driver import pages_of
 
 SMALL = {"linear_key_head_dim": 36, "mamba_n_heads": 4, "mamba_expand": 1, "hidden_size": 64}
 MODELS = {"lfm2": LFM2, "qwen3.5": QWEN3_5 | SMALL, "granite hybrid": GRANITE_HYBRID | SMALL}
@@ -51,9 +52,8 @@ def models(
 def verifying(slot: int, start: int, *tokens: int) -> Segment:
     """A token, and drafts behind it, each of which leaves a state."""
     sample = SampleSpec(SamplingParams(temperature=0), start + 1, 0)
-    return Segment(
-        slot, start, tokens, sample=sample, drafts=[DraftToken(one) for one in tokens[1:]], pages=pages_of(slot, CONTEXT)
-    )
+    drafts = [DraftToken(one) for one in tokens[1:]]
+    return Segment(slot, start, tokens, sample=sample, drafts=drafts, pages=pages_of(slot, CONTEXT))
 
 
 def test_the_numbers_of_a_table() -> None:
