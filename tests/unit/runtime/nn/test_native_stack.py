@@ -123,7 +123,7 @@ def test_a_call_ends_with_the_layer_in_which_somebody_is_cancelled(kernels: Kern
     model = _model(LLAMA | SIX, kernels)
     segments = segments_of({0: 2, 1: 1, 2: 3}, {})
     with torch.inference_mode():
-        batch = model.begin(segments)
+        batch = model.begin(with_states(model, segments))
         assert len(model.run_layers(batch, 0)) == 6
         segments[cancelled].mark.set(lambda: 1.0)
         assert len(model.run_layers(batch, 0)) == 1
