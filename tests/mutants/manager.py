@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "KV from before a loss of the device is used",
         "actors/manager/recovery.py",
-        "            self._table.invalidate(place)\n        self._table.extents.clear()\n",
+        "            self._table.invalidate(place)\n        self._table.pages.clear()\n",
         "            pass\n",
         ("tests/scenarios/engine/test_supervision.py",),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants import bursts, grammars, manager, observers, slots, steps
 from tests.mutants.actors import planner, preemption, spare_time
 from tests.mutants.cluster import control, knowledge, requests
-from tests.mutants.kv import arena, blocks, published, rings, states
+from tests.mutants.kv import blocks, pages, published, rings, states
 from tests.mutants.model import deterministic, draws, ranks, recorded, single, stacks, turns, weights
 from tests.mutants.web import calls, command_line, connections, detached, ends, memory, stored, transport
 
@@ -15,7 +15,7 @@ MUTANTS = (
     *preemption.MUTANTS,
     *slots.MUTANTS,
     *blocks.MUTANTS,
-    *arena.MUTANTS,
+    *pages.MUTANTS,
     *rings.MUTANTS,
     *states.MUTANTS,
     *published.MUTANTS,

@@ -32,10 +32,10 @@ MUTANTS = (
     ),
     Mutant(
         "one is preempted that reads its prompt anew, and would have to once more",
-        "actors/scheduling/victims.py",
-        "(is_brought_back and not record.reads_anew)",
-        "is_brought_back",
-        ("tests/unit/actors/scheduling/test_victims.py",),
+        "actors/preemption/preemption.py",
+        " and not (one.reads_anew and one.length))",
+        ")",
+        (SCENARIOS,),
     ),
     Mutant(
         "one that may use no cached KV does when it comes back",
@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         "somebody else has the retained place of one that is preempted",
         "actors/preemption/retained_places.py",
-        "not (retained.tokens and retained.id in self._keys) and ",
-        "",
+        "        return not (retained.tokens and retained.id in self._keys)\n",
+        "        return True\n",
         (f"{RETAINED}::test_nobody_has_the_retained_place_of_another_who_is_preempted",),
     ),
     Mutant(
@@ -115,20 +115,20 @@ MUTANTS = (
         "actors/preemption/retained_places.py",
         "        self._waiting.exchange(slot.id, retained.id)\n",
         "",
-        (f"{RETAINED}::test_what_one_leaves_is_in_a_retained_place_where_it_was_in_the_arena_and_its_slot_is_empty",),
+        (f"{RETAINED}::test_what_one_leaves_is_in_a_retained_place_in_the_pages_where_it_was_and_its_slot_is_empty",),
     ),
     Mutant(
-        "one that is exchanged leaves its place in the arena behind",
-        "actors/core/slots.py",
-        "        self.extents.exchange(one, other)\n",
-        "",
+        "one that is exchanged leaves its pages behind",
+        "actors/core/places/record.py",
+        '"pool", "owner", "reserved", "expected")',
+        '"pool", "owner", "reserved", "expected", "pages")',
         (f"{SCENARIOS}::test_the_important_takes_the_slot_and_the_other_goes_on_where_it_was",),
     ),
     Mutant(
         "what is exchanged is not known any more to stand on blocks that may be wrong",
         "actors/core/places/record.py",
-        '"pool", "owner", "reserved")',
-        '"pool", "owner", "reserved", "stands_on")',
+        '"pool", "owner", "reserved", "expected")',
+        '"pool", "owner", "reserved", "expected", "stands_on")',
         ("tests/unit/actors/core/places/test_record.py::test_all_that_is_known_of_kv_goes_with_it",),
     ),
     Mutant(
@@ -137,13 +137,6 @@ MUTANTS = (
         "            self._table.keep_until(retained, 0.0)\n            del self._keys[retained.id]\n",
         "            self._table.keep_until(retained, 0.0)\n",
         (f"{IN_RETAINED}::test_what_one_leaves_that_hangs_up_while_preempted_is_there_for_its_retry",),
-    ),
-    Mutant(
-        "one that was preempted goes on while its retained place is being moved",
-        "actors/preemption/preemption.py",
-        "retained is not None and self._table.extents.is_relocating(retained)",
-        "False",
-        (f"{IN_RETAINED}::test_who_is_preempted_waits_while_its_retained_place_is_being_moved",),
     ),
     Mutant(
         "the last tokens of one that was preempted are kept when it has gone",

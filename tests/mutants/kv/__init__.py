@@ -1,1 +1,1 @@
-"""Bad edits of KV: in slots, in blocks outside them, in rings and in the arena; of states."""
+"""Bad edits of KV: in slots, in blocks outside them, in rings and in pages; of states."""

@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         "what is copied leaves its trial behind",
         "actors/kv/transfer_planner.py",
-        "                tuple(source.trial),\n",
-        "                (),\n",
+        "            tuple(source.trial),\n",
+        "            (),\n",
         ("tests/scenarios/kv/test_unusable_kv.py",),
     ),
     Mutant(

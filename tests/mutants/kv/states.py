@@ -158,8 +158,8 @@ MUTANTS = (
     Mutant(
         "what two places exchange leaves the states behind",
         RECORD,
-        '_ITS_OWN = ("id", "rings", "arena", "pool", "owner", "reserved")\n',
-        '_ITS_OWN = ("id", "rings", "arena", "pool", "owner", "reserved", "states")\n',
+        '_ITS_OWN = ("id", "rings", "pool", "owner", "reserved", "expected")\n',
+        '_ITS_OWN = ("id", "rings", "pool", "owner", "reserved", "expected", "states")\n',
         UNIT,
     ),
     Mutant(

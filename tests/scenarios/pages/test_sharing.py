@@ -98,6 +98,22 @@ async def test_a_page_that_cannot_be_copied_costs_its_rows() -> None:
         assert sim.rows(other) == 152 - 2 * PAGE_TOKENS
 
 
+@simulated(seeds=3)
+async def test_what_is_displaced_is_copied_out_of_the_pages_where_it_lies() -> None:
+    """In the very turn in which whoever displaces it shares another's pages, and leaves these."""
+    async with open_kv_simulation(slots=2, piece=8) as sim:
+        async with trio.open_nursery() as clients:
+            holder = sim.expect(ask("holder", [*PREFIX, 0], max_tokens=60))
+            clients.start_soon(sim.client, holder.asked)
+            await until(lambda: len(holder.events) > 1)
+            await sim.client(ask("before", text(300, 2), max_tokens=1))
+            assert sim.cache.waiting
+            await sim.client(ask("shares", [*PREFIX, 1], max_tokens=2))
+            assert sim.manager.statistics().pool.shared_tokens == SHARED
+        await sim.settle()
+        assert sim.reach(text(300, 2)) == 4
+
+
 @pytest.mark.parametrize("what", ["raises", "not finite"])
 @simulated(seeds=3)
 async def test_kv_that_is_found_wrong_is_read_anew_by_all_who_have_it(what: str) -> None:

@@ -67,7 +67,7 @@ def leaks(workers: Iterable[ForkedWorker]) -> list[str]:
             "live requests": told["live_requests"],
             "queued": manager["queued"],
             "leased": manager["leased"],
-            "KV promised": (manager.get("arena") or {}).get("promised", 0),
+            "KV promised": (manager.get("pool") or {}).get("promised", 0),
             "failed steps": manager["failed_steps"],
         }
         if any(held.values()):

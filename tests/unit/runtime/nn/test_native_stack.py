@@ -123,7 +123,7 @@ def test_a_call_ends_with_the_layer_in_which_somebody_is_cancelled(kernels: Kern
     model = _model(LLAMA | SIX, kernels)
     segments = segments_of({0: 2, 1: 1, 2: 3}, {})
     with torch.inference_mode():
-        batch = model.begin(segments)
+        batch = model.begin(with_states(model, segments))
         assert len(model.run_layers(batch, 0)) == 6
         segments[cancelled].mark.set(lambda: 1.0)
         assert len(model.run_layers(batch, 0)) == 1
@@ -143,7 +143,7 @@ def test_a_call_ends_when_it_has_taken_long(kernels: Kernels, monkeypatch: pytes
 def test_layers_end_one_after_the_other(kernels: Kernels) -> None:
     model = _model(LLAMA | SIX, kernels)
     with torch.inference_mode():
-        ended = model.run_layers(model.begin([Segment(0, 0, [1])]), 0)
+        ended = model.run_layers(model.begin(with_states(model, [Segment(0, 0, [1])])), 0)
     assert 0 < ended[0]
     assert list(ended) == sorted(ended)
 
@@ -153,7 +153,7 @@ def test_the_time_of_what_comes_before_the_kernels_counts(kernels: Kernels, monk
     model = _model(LLAMA, kernels)
     monkeypatch.setattr(native_stack, "perf_counter", iter([100.0, 150.0]).__next__)
     with torch.inference_mode():
-        first, last = model.run_layers(model.begin([Segment(0, 0, [1])]), 0)
+        first, last = model.run_layers(model.begin(with_states(model, [Segment(0, 0, [1])])), 0)
     assert 50.0 < first <= last
 
 

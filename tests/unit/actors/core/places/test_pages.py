@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.core.slot_views import NOT_RESTORED
 from actors.core.slots import SlotInFlight, SlotTable
 from runtime.kv.pages import PageTable
 from runtime.kv.token_chain import TokenChain
@@ -93,6 +94,20 @@ def test_what_a_slot_does_not_need_is_taken_back() -> None:
     assert slot.capacity == 128, "what is still to be copied out stays"
     table.pages.fit(slot)
     assert slot.capacity == 64
+
+
+def test_what_the_drafter_has_and_what_is_staged_is_needed_too() -> None:
+    table = table_of(60)
+    slot = table.slot(0)
+    table.pages.give(slot, 320, 320)
+    table.commit_draft(slot, 0, 70)
+    table.pages.fit(slot)
+    assert slot.capacity == 128
+    table.end_round(slot, 60)
+    table.stage(slot, 130, NOT_RESTORED)
+    table.pages.give(slot, 320, 320)
+    table.pages.fit(slot)
+    assert slot.capacity == 192
 
 
 def test_a_resident_that_is_evicted_keeps_its_pages_until_its_blocks_are_out() -> None:
