@@ -114,7 +114,7 @@ async def measure(spec: ModelSpec, load: Load, prefix: int, own: int, tokens: in
 @click.option("--tokens", default=50, show_default=True, help="Tokens of an answer.")
 def main(model: str, sequences: int, prefix: int, own: int, tokens: int) -> None:
     """Run the rounds, and fail where what is said differs from what a request alone says."""
-    spec = ModelSpec(model, sequences, prefix + own + tokens)
+    spec = ModelSpec(model, sequences, prefix + own + tokens, deterministic="on")
     said = [trio.run(measure, spec, load, prefix, own, tokens) for load in loads(sequences)]
     alone = said[0][0]
     for load, answers in zip(loads(sequences), said, strict=True):
