@@ -51,8 +51,8 @@ def test_it_shows_who_is_preempted(chromium: Chromium, tmp_path: Path) -> None:
                 expect(page.get_by_role("group", name="Requests").get_by_text("in slot 0")).to_be_visible()
                 with closing(begin(server, priority=-10)):
                     expect(page.get_by_text("is preempted, until a slot is free for it")).to_be_visible()
-                    expect(page.locator('.extent.idle[title^="Retained extent 1: "]')).to_be_visible()
-                    (retained,) = server.get("/v1/statistics")["manager"]["arena"]["shelves"]
+                    expect(page.get_by_text("1 in no slot are kept for those who were preempted")).to_be_visible()
+                    (retained,) = server.get("/v1/statistics")["manager"]["pool"]["shelves"]
                     assert retained["tokens"] > 0
                 expect(page.get_by_text("preempted once, ")).to_be_visible()
             wait_for(lambda: not server.requests(), "the end")
@@ -60,7 +60,7 @@ def test_it_shows_who_is_preempted(chromium: Chromium, tmp_path: Path) -> None:
     chromium.visit(look)
 
 
-def test_it_shows_the_arena_groups_and_requests_without_a_client(chromium: Chromium, tmp_path: Path) -> None:
+def test_it_shows_the_pool_groups_and_requests_without_a_client(chromium: Chromium, tmp_path: Path) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(SLOW)
 
@@ -70,7 +70,7 @@ def test_it_shows_the_arena_groups_and_requests_without_a_client(chromium: Chrom
             page.goto(server.url)
             page.get_by_text("connected").wait_for()
             expect(page.get_by_role("heading", name="May outlive their clients")).to_be_hidden()
-            expect(page.get_by_role("img", name="Map of the KV arena")).to_be_visible()
+            expect(page.get_by_role("img", name="The pool of KV")).to_be_visible()
             with (
                 closing(begin(server, group="agent/search", first_wins=True)),
                 closing(begin(server, supersede="editor")),
@@ -79,12 +79,9 @@ def test_it_shows_the_arena_groups_and_requests_without_a_client(chromium: Chrom
                 requests = page.get_by_role("group", name="Requests")
                 expect(requests.get_by_text("races in group agent/search")).to_be_visible()
                 expect(requests.get_by_text("the newest of editor")).to_be_visible()
-                expect(page.locator(".extent.held")).to_have_count(3)
-                slots = server.get("/slots")["slots"]
-                room = server.get("/v1/statistics")["manager"]["arena"]["positions"]
-                for slot, extent in zip(slots, page.locator(".extent").all(), strict=True):
-                    begins = extent.evaluate("element => parseFloat(element.style.insetInlineStart)")
-                    assert begins == pytest.approx(100 * slot["origin"] / room, abs=0.01)
+                pool = server.get("/v1/statistics")["manager"]["pool"]
+                held = page.locator(".pages .held").evaluate("element => parseFloat(element.style.inlineSize)")
+                assert held == pytest.approx(100 * pool["held"] / pool["positions"], abs=0.01)
                 detached = page.get_by_role("group", name="May outlive their clients")
                 expect(detached.get_by_text("one reader")).to_be_visible()
                 client.close()

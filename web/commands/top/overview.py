@@ -153,7 +153,7 @@ def _why_waits(sample: Sample, request: Json) -> str:
     worker = worker_of(request)
     if all(slot["state"] != IDLE for slot in sample.slots_of(worker)):
         return "every slot is taken"
-    arena = sample.engines[worker]["manager"]["arena"] if worker in sample.engines else {"promised": 0}
-    if arena["promised"]:
-        return f"{arena['promised']} of {arena['positions']} tokens of KV are reserved for those who run"
+    pool = sample.engines[worker]["manager"]["pool"] if worker in sample.engines else {"promised": 0}
+    if pool["promised"]:
+        return f"{pool['promised']} of {pool['positions']} tokens of KV are reserved for those who run"
     return "it gets a slot with the next turn"

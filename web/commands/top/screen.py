@@ -124,10 +124,7 @@ def _figures(overview: Overview, sample: Sample, worker: str, engine: dict[str, 
     ]
     if (rate := drafts["acceptance_rate"]) is not None:
         steps.append(f"{100 * rate:.0f} % of drafts accepted ({drafts['proposer']})")
-    held = sum(
-        slot["resident_tokens"] if slot["request_id"] is None else slot["tokens"] for slot in sample.slots_of(worker)
-    )
-    kv = [_arena(held, manager["arena"]), _tier("memory", cache["ram"])]
+    kv = [_pool(manager["pool"]), _tier("memory", cache["ram"])]
     if cache["disk"] is not None:
         kv.append(_tier("disk", cache["disk"]))
     cancels = {reason: count for reason, count in manager["cancels"].items() if count}
@@ -136,11 +133,12 @@ def _figures(overview: Overview, sample: Sample, worker: str, engine: dict[str, 
     return lines if (without := _detachable(engine.get("detachable"))) is None else [*lines, without]
 
 
-def _arena(held: int, arena: dict[str, Any]) -> str:
-    """Return what all sequences share; moves are told once there were any."""
-    size = f" ({format_size(arena['bytes'])})" if arena["bytes"] else ""
-    moved = f", {counted(arena['moves'], 'move')}" if arena["moves"] else ""
-    return f"{held} of {arena['positions']} tokens{size} in slots, {arena['free']} free{moved}"
+def _pool(pool: dict[str, Any]) -> str:
+    """Return how much of the KV that all sequences share they have; what several have is told once there is any."""
+    size = f" ({format_size(pool['bytes'])})" if pool["bytes"] else ""
+    shared = f", {pool['shared']} shared" if pool["shared"] else ""
+    used = pool["held"] + pool["resident"]
+    return f"{used} of {pool['positions']} tokens{size} in slots{shared}, {pool['free']} free"
 
 
 def _detachable(runs: dict[str, Any] | None) -> str | None:

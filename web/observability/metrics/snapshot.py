@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from actors.core.places.extents import ArenaStatistics
+    from actors.core.places.pages import PoolStatistics
     from actors.core.places.states import StateStatistics
     from actors.engine import Engine
     from actors.kv.prefix_cache import CacheStatistics
@@ -40,10 +40,10 @@ class Snapshot(Collector):
         """Yield each figure."""
         statistics = self._engine.statistics()
         cache = statistics.manager.cache
-        arena, states = statistics.manager.arena, statistics.manager.states
-        for name, about, value in (*self._standing(statistics), *_arena_standing(arena), *_kv_standing(cache)):
+        pool, states = statistics.manager.pool, statistics.manager.states
+        for name, about, value in (*self._standing(statistics), *_pool_standing(pool), *_kv_standing(cache)):
             yield GaugeMetricFamily(name, about, value)
-        for name, about, value in (*_counted(statistics), *_arena_counted(arena), *_kv_counted(cache)):
+        for name, about, value in (*_counted(statistics), *_pool_counted(pool), *_kv_counted(cache)):
             yield CounterMetricFamily(name, about, value)
         if states is not None:
             yield from _states(states)
@@ -57,15 +57,14 @@ class Snapshot(Collector):
             yield _by("kv_disk_rejected", about, "reason", cache.disk.rejected)
 
     def _standing(self, statistics: EngineStatistics) -> Iterable[Figure]:
-        manager, unread = statistics.manager, statistics.unread
-        table = self._engine.manager.table
-        held, room = sum(len(place.tokens) for place in table.places), table.extents.positions
+        manager, unread, pool = statistics.manager, statistics.unread, statistics.manager.pool
+        used = (pool.held + pool.resident) / pool.positions
         yield "up", "Whether requests can be served.", self._engine.health() is None
         yield "num_requests_running", "Generations that hold a slot.", manager.leased
         yield "num_requests_waiting", "Generations that wait for a slot.", manager.queued
         yield "num_requests_parked", "Generations that left their slots, and wait for one again.", manager.parked
         yield "slots", "Slots.", manager.slots
-        yield "kv_cache_usage_perc", "Share of the KV arena that holds tokens, idle slots' too; 1 is all.", held / room
+        yield "kv_cache_usage_perc", "Share of the pages of KV that sequences have, idle slots' too; 1 is all.", used
         yield "unread_bytes", "Events that their readers have not taken yet.", unread.bytes
         yield "unread_readers", "Readers for whom something waits.", unread.readers
 
@@ -87,20 +86,20 @@ def _rows(statistics: EngineStatistics) -> Mapping[str, int]:
     return {"prefill": statistics.manager.prefill_tokens, "decode": statistics.manager.decode_tokens}
 
 
-def _arena_standing(arena: ArenaStatistics) -> Iterable[Figure]:
-    yield "kv_arena_bytes", "KV that all sequences share.", arena.bytes
-    yield "kv_arena_free_bytes", "Of it, what no sequence has, idle slots' neither.", arena.free_bytes
-    yield "kv_arena_positions", "Tokens that it has room for.", arena.positions
-    yield "kv_arena_promised_positions", "Of these, what those who run may come to need.", arena.promised
-    yield "kv_arena_largest_gap_positions", "Free ones that lie together, the most.", arena.largest_gap
+def _pool_standing(pool: PoolStatistics) -> Iterable[Figure]:
+    yield "kv_pool_bytes", "KV that all sequences share.", pool.bytes
+    yield "kv_pool_free_bytes", "Of it, what no sequence has, idle slots' neither.", pool.free_bytes
+    yield "kv_pool_positions", "Tokens that it has room for, in pages; each page is counted once.", pool.positions
+    yield "kv_pool_held_positions", "Of these, what those who run have.", pool.held
+    yield "kv_pool_resident_positions", "What idle slots alone have.", pool.resident
+    yield "kv_pool_shared_positions", "Of both, what several sequences have.", pool.shared
+    yield "kv_pool_promised_positions", "What those who run have or may come to need.", pool.promised
 
 
-def _arena_counted(arena: ArenaStatistics) -> Iterable[Figure]:
-    yield "kv_arena_grown", "Sequences that grew in place.", arena.grown
-    yield "kv_arena_moves", "Sequences that were moved to another place.", arena.moves
-    yield "kv_arena_moved_positions", "Tokens whose KV was copied for that.", arena.moved_positions
-    yield "kv_arena_compactions", "Of the moves, those that made room for another sequence.", arena.compactions
-    yield "kv_arena_given_up", "Sequences of idle slots that were evicted for room.", arena.given_up
+def _pool_counted(pool: PoolStatistics) -> Iterable[Figure]:
+    yield "kv_pool_shared_tokens", "Tokens that sequences had of others without a copy.", pool.shared_tokens
+    yield "kv_pool_copied_pages", "Pages that were copied on write.", pool.copied_pages
+    yield "kv_pool_given_up", "Sequences of idle slots that were evicted for room.", pool.given_up
 
 
 def _states(states: StateStatistics) -> Iterator[Metric]:

@@ -34,7 +34,7 @@ def test_the_card_has_the_models_tokens_ends_and_template() -> None:
     assert json.loads(files["tokenizer_config.json"])["eos_token"] == "<|endoftext|>"
 
 
-def test_an_arena_has_as_many_blocks_as_its_slots_at_their_longest_or_fewer() -> None:
+def test_a_pool_has_as_many_blocks_as_its_slots_at_their_longest_or_fewer() -> None:
     served, _ = describe_model(LoadOptions(resolve_model(None, None)), "embedded")
     assert kv_blocks(served, 4) == 4 * served.context_length // BLOCK_TOKENS
     assert kv_blocks(replace(served, positions=10 * BLOCK_TOKENS + 1), 4) == 10

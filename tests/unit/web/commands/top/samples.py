@@ -7,7 +7,7 @@ from typing import Any
 from web.commands.top.sample import Sample
 
 MODEL = {"id": "a-model", "max_model_len": 1000}
-ARENA = {"positions": 1600, "free": 900, "promised": 0, "bytes": 2**20, "moves": 0}
+POOL = {"positions": 1600, "free": 900, "held": 340, "resident": 360, "shared": 0, "promised": 0, "bytes": 2**20}
 RAM = {"bytes": 2**20, "budget": 2**30}
 RECEIPT = {
     "request_id": "gone",
@@ -39,5 +39,5 @@ def sample(
     counts = {"steps": steps, "decode_tokens": 3 * steps, "prefill_tokens": 0, "queued": 0, "cancels": {"operator": 1}}
     times = {"last_step_seconds": 0.012, "step_target_seconds": 0.05, "cache": {"ram": RAM, "disk": None}}
     drafts = {"acceptance_rate": 0.755, "proposer": "mtp"}
-    engine = {"manager": counts | times | {"arena": ARENA} | manager, "speculation": drafts, "detachable": None}
+    engine = {"manager": counts | times | {"pool": POOL} | manager, "speculation": drafts, "detachable": None}
     return Sample(at, 1000.0 + at, MODEL, slots, requests, [RECEIPT], {"": engine})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.web.commands.top.samples import ARENA, request, sample, slot
+from tests.unit.web.commands.top.samples import POOL, request, sample, slot
 from web.commands.top.overview import Overview, QueueRow
 
 
@@ -34,7 +34,7 @@ def test_those_who_wait_say_for_how_long_and_why() -> None:
     ]
     overview.take(sample(4.0, [slot(0, "decode", "a"), slot(1)], [request("b", "queued")]))
     assert overview.queue()[0].why == "it gets a slot with the next turn"
-    overview.take(sample(5.0, [slot(0), slot(1)], [request("b", "queued")], arena=ARENA | {"promised": 1400}))
+    overview.take(sample(5.0, [slot(0), slot(1)], [request("b", "queued")], pool=POOL | {"promised": 1400}))
     assert overview.queue()[0].why == "1400 of 1600 tokens of KV are reserved for those who run"
     overview.take(sample(6.0, [slot(0)], [request("a", "decode"), request("b", "queued") | {"after": "a"}]))
     assert overview.queue()[0].why == "a has not ended"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from tests.unit.web.commands.top.samples import ARENA, request, sample, slot
+from tests.unit.web.commands.top.samples import POOL, request, sample, slot
 from web.commands.top.overview import Overview
 from web.commands.top.screen import draw
 
@@ -33,7 +33,7 @@ def test_slots_queue_figures_and_receipts_are_shown() -> None:
     assert lines[1] == (
         "step 12 ms of 50 ms; 20 steps/s; decode 60 rows/s; prompts 0 rows/s; 0 queued; 76 % of drafts accepted (mtp)"
     )
-    assert lines[2] == "KV: 340 of 1600 tokens (1 MiB) in slots, 900 free; 1 MiB of 1 GiB in memory"
+    assert lines[2] == "KV: 700 of 1600 tokens (1 MiB) in slots, 900 free; 1 MiB of 1 GiB in memory"
     assert lines[3] == "cancels: 1 operator"
     assert [line.split() for line in lines[5:7]] == [
         [">", "0", "decode", "a", "300", "of", "1000", "8.0"],
@@ -76,15 +76,15 @@ def test_before_the_first_step_there_is_no_time_of_one() -> None:
     assert drawn(overview)[1].startswith("step - ms of 50 ms; - steps/s")
 
 
-def test_the_arena_and_requests_without_a_reader_are_figures() -> None:
+def test_the_pool_and_requests_without_a_reader_are_figures() -> None:
     overview = Overview()
-    moved = sample(1.0, [slot(0)], [], arena=ARENA | {"moves": 4, "bytes": 0})
+    shared = sample(1.0, [slot(0)], [], pool=POOL | {"shared": 128, "bytes": 0})
     runs = {"running": 3, "detached": 2, "kept": 5, "kept_bytes": 2**20}
-    overview.take(replace(moved, engines={"": moved.engines[""] | {"detachable": runs}}))
+    overview.take(replace(shared, engines={"": shared.engines[""] | {"detachable": runs}}))
     lines = drawn(overview)
-    assert lines[2].startswith("KV: 0 of 1600 tokens in slots, 900 free, 4 moves;")
+    assert lines[2].startswith("KV: 700 of 1600 tokens in slots, 128 shared, 900 free;")
     assert lines[4] == "may outlive their clients: 3, 2 of them with nobody reading; 5 answers kept (1 MiB)"
-    overview.take(replace(moved, engines={"": moved.engines[""] | {"detachable": dict.fromkeys(runs, 0)}}))
+    overview.take(replace(shared, engines={"": shared.engines[""] | {"detachable": dict.fromkeys(runs, 0)}}))
     assert not [line for line in drawn(overview) if "outlive" in line]
 
 

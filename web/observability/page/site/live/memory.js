@@ -1,8 +1,8 @@
-// Where KV is: in the arena, in the slots, and in the tiers behind them.
+// Where KV is: in the pool of pages, in the slots, and in the tiers behind them.
 
 import { counted } from "../shared/counted.js";
 import { h, setText } from "../shared/dom.js";
-import { Arena, mebibytes, tokensOf } from "./arena.js";
+import { Pool, mebibytes, tokensOf } from "./pool.js";
 
 /** Shows how full each place is, of a model. */
 export class Memory {
@@ -11,8 +11,8 @@ export class Memory {
     this.slots = h("ol", { class: "slots" });
     this.tiers = { ram: tier("memory"), disk: tier("disk") };
     this.hits = h("p", { class: "hint" });
-    this.arena = new Arena(model, signal);
-    this.element = h("div", { class: "memory" }, this.arena.element, this.slots, this.tiers.ram.element, this.tiers.disk.element, this.hits);
+    this.pool = new Pool(model, signal);
+    this.element = h("div", { class: "memory" }, this.pool.element, this.slots, this.tiers.ram.element, this.tiers.disk.element, this.hits);
     model.addEventListener("frame", () => this.show(), { signal });
   }
 

@@ -55,7 +55,7 @@ export class Overview {
       instruments.element,
       memory.element,
     );
-    if (model.state) [instruments, memory, memory.arena].forEach((part) => part.show());
+    if (model.state) [instruments, memory, memory.pool].forEach((part) => part.show());
     return { model, element, status, ended };
   }
 }

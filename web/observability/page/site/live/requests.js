@@ -98,7 +98,7 @@ export class Requests {
   whyNobodyIsNext() {
     const { slots, statistics } = this.model.state;
     if (slots.every(({ state }) => state !== "idle")) return "every slot is taken";
-    const { promised, positions } = statistics.manager.arena;
+    const { promised, positions } = statistics.manager.pool;
     return promised ? `${promised} of ${positions} tokens of KV are reserved for those who run` : "its turn comes";
   }
 }
