@@ -16,7 +16,7 @@ called by the slot manager's task; a request's own task looks, waits for reads f
     transfer_planner  TransferPlanner: those of it that a request's task has asked for
     planned_transfers  PlannedTransfers: such a one, with what is to be committed when it is done
     state_loads       StateLoads: loads of blocks with the state behind them, where layers are recurrent
-    capacity          CapacityManager: places in the arena of KV for the sequences that run
+    capacity          CapacityManager: pages of KV for the sequences that run
     restore           Restoration: a request's task looks for KV of its prompt, and asks for it
     prompts           chains: the names of a prompt's blocks
 """

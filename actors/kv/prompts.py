@@ -35,7 +35,7 @@ def check_length(prompt: Sequence[int], context: int) -> None:
 def most_tokens(prompt: int, wanted: int | None, context: int) -> int:
     """Return how many tokens the sequence of a prompt of so many may come to have; `wanted` is of its output.
 
-    That is what is reserved for it of the arena: it is granted a slot when there is room for all of them.
+    That is what is reserved for it of the pool: it is granted a slot when there is room for all of them.
     """
     return context if wanted is None else min(prompt + wanted, context)
 

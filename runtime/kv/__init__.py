@@ -4,7 +4,7 @@ For `runtime` and `actors`; rests on `runtime.checkpoint` and `runtime.common.ow
 tokens that they stand for.
 
     blocks        Block, BlockKey, BLOCK_TOKENS, root_key, block_key, block_keys
-    arena         which sequence has which range of positions; pure arithmetic
+    pages         PageTable, PagePool: where a sequence lies, and who reads which page
     token_chain   TokenChain: tokens that know the names of their blocks
     cache         KVCache: the slots' tensors; kv_agrees, kv_bytes, kv_bytes_per_token
     states        StateBuffers: what recurrent layers keep of sequences; state_bytes

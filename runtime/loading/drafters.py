@@ -154,9 +154,9 @@ class DraftModelPlan:
         dtype = select_dtype(self.dtype, device, config.dtype)
         formats = choose_formats(self.quantize, device, dtype)
         weights = load_weights(self.checkpoint, device=device, dtype=dtype, formats=formats)
-        arena = target.kv
+        pool = target.kv
         kv = KVCache(
-            config, slots=arena.slots, context=arena.context, positions=arena.positions, device=device, dtype=dtype
+            config, slots=pool.slots, context=pool.context, positions=pool.positions, device=device, dtype=dtype
         )
         rows = None if target.row_kernels is None else open_row_kernels(config, device, dtype)
         return DraftModel(config, weights, kv, self.vocab_size, target.capture, rows)

@@ -233,7 +233,7 @@ def check_memory(
                 f"--kv-memory {format_size(options.kv_memory)} does not fit beside {format_size(takes.without_kv)} for"
                 f" the model: {format_size(free)} are free"
             )
-        arena_sizes(options, takes.slot)
+        pool_sizes(options, takes.slot)
         return
     if options.context is None:
         return
@@ -250,7 +250,7 @@ def check_memory(
     )
 
 
-def arena_sizes(options: LoadOptions, slot: SlotMemory) -> tuple[int, int]:
+def pool_sizes(options: LoadOptions, slot: SlotMemory) -> tuple[int, int]:
     """Return the longest sequence and the positions of the pool that `--kv-memory` has room for.
 
     Raises:

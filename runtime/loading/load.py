@@ -22,7 +22,7 @@ from runtime.kv.rings import plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
-from runtime.loading.footprint import SlotMemory, arena_sizes, check_memory, state_memory
+from runtime.loading.footprint import SlotMemory, pool_sizes, check_memory, state_memory
 from runtime.loading.served import ServedModel, facts_of
 from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
@@ -252,7 +252,7 @@ def _sizes(
 ) -> KVSizes:
     """Return the sizes of the KV; `states` are the bytes of all buffers for states."""
     if options.kv_memory is not None:
-        context, positions = arena_sizes(options, SlotMemory(config, dtype, drafter.per_token))
+        context, positions = pool_sizes(options, SlotMemory(config, dtype, drafter.per_token))
     else:
         context = options.context or _affordable_context(config, options.slots, device, dtype, drafter, states)
         positions = pool_positions(options.slots, context)

@@ -108,7 +108,7 @@ class ServedModel:
         facts: what its files say about themselves.
         pooling: how the states of a text become its embedding; None where no embeddings are served.
         rings: where its windowed layers keep their KV, as `KVCache.rings`; None if all layers keep all of it.
-        positions: of the arena that all sequences share, as `KVCache.positions`; None for as many as all slots have at
+        positions: of the pool that all sequences share, as `KVCache.positions`; None for as many as all slots have at
             their longest.
         state_buffers: for the states of its recurrent layers; 0 where it has none.
         state_bytes: of one of them.

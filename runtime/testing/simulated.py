@@ -1,6 +1,6 @@
 """A stand-in for a model whose every output is a function of the exact token history.
 
-Its KV at a position is a hash chained over the tokens up to there, read back from its place in the arena and never
+Its KV at a position is a hash chained over the tokens up to there, read back from its place in the pool and never
 recomputed, and its next token is a function of that hash.  So a stale row, a row of another sequence or a row that was
 never committed changes every token after it: what a real model would blur, this one shows.
 
@@ -96,7 +96,7 @@ class SimulatedModel:
         vocab_size: token ids are below this.
         rings: of two layers, the second with a window; None for a model without one.
         state_buffers: of the recurrent layer; 0 for a model without one.
-        positions: of the arena; None for as many as all sequences have at their longest.
+        positions: of the pool; None for as many as all sequences have at their longest.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Programs that measure KV in the engine: `python -m bench.engine.kv.arena`."""
+"""Programs that measure KV in the engine: `python -m bench.engine.kv.sharing`."""

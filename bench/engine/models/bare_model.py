@@ -46,8 +46,8 @@ class BareModel:
         self.eos_token_ids: tuple[int, ...] = ()
         self.vocab_size = config.vocab_size
         self.rings = None
-        self.positions = None  # of the arena: as many as all slots have at their longest
-        self.position_bytes = 0  # not told: nobody looks at the arena's statistics here
+        self.positions = None  # of the pool: as many as all slots have at their longest
+        self.position_bytes = 0  # not told: nobody looks at the pool's statistics here
         self.state_buffers = 0  # of a model without recurrent layers
         self.tokenizer = None  # no request here has a grammar
 

@@ -110,8 +110,8 @@ class _Rows:
         count = sum(len(segment.token_ids) for segment in case.segments)
         numbers = torch.tensor(table_numbers(case.segments, count + 1), device=device)
         self._table = RowTable(numbers.view(-1, count + 1), case.longest)
-        arena = (2, KV_HEADS, PLACES, dim) if case.ring is None else (2, SLOTS, KV_HEADS, case.ring, dim)
-        self._layer = torch.full(arena, math.nan, device=device, dtype=dtype)
+        pool = (2, KV_HEADS, PLACES, dim) if case.ring is None else (2, SLOTS, KV_HEADS, case.ring, dim)
+        self._layer = torch.full(pool, math.nan, device=device, dtype=dtype)
         self._given = drawn(count + 1, 2, KV_HEADS, dim)
         # As a layer has them: a part of the rows of a wider matrix.
         self._query = drawn(count + 1, HEADS + 2 * KV_HEADS, dim).narrow(1, 0, HEADS)

@@ -92,7 +92,7 @@ class LayerRows:
 class Batch(LayerRows):
     """A step in progress: the segments still in it, and what is done behind the layers."""
 
-    places: torch.Tensor  # [rows], where they lie in the arena of KV
+    places: torch.Tensor  # [rows], where they lie in the pool of KV
     positions: torch.Tensor  # [rows], in their sequences
     sampled_rows: torch.Tensor  # [sampled rows], the rows after which a token is drawn
     sampling: SamplingBatch  # what these ask for
