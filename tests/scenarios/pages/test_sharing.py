@@ -1,4 +1,4 @@
-"""Sequences that begin alike have the same pages: each computes its own tokens alone, and no end of one is felt by others.
+"""Sequences that begin alike have the same pages; each computes its own alone, and no end of one is felt by another.
 
 Every story is held to its solo run when its simulation ends, every page to who reads it after each step (I3, I22).
 """
