@@ -317,12 +317,12 @@ def test_a_slot_does_not_stand_on_what_it_no_longer_has() -> None:
 @simulated()
 async def test_of_a_block_that_begins_with_restored_tokens_nobody_takes_a_part() -> None:
     """A preempted sequence's last tokens have a name of their own, from which that block does not descend."""
-    async with open_kv_simulation(slots=1, context=256, positions=224) as sim:  # no room for two: they are copied out
+    async with open_kv_simulation(slots=1, context=256, positions=256) as sim:  # no room for two: they are copied out
         async with trio.open_nursery() as clients:
             low = sim.expect(ask("low", text(150, 1), max_tokens=60, priority=10))
             clients.start_soon(sim.client, low.asked)
             await until(lambda: len(low.events) >= 10)
-            await sim.client(ask("high", text(40, 2), max_tokens=5))
+            await sim.client(ask("high", text(70, 2), max_tokens=5))
         assert sim.manager.statistics().resumes == 1
         shared = sim.whole(low)[:165]
         other = await sim.client(ask("other", [*shared, 7, 8], max_tokens=1))

@@ -1,4 +1,4 @@
-"""Sequences that begin alike have the same pages: each computes its own tokens alone, and feels no end of another.
+"""Sequences that begin alike have the same pages; each computes its own alone, and no end of one is felt by another.
 
 Every story is held to its solo run when its simulation ends, every page to who reads it after each step (I3, I22).
 """
@@ -19,9 +19,11 @@ PREFIX = text(300, 1)  # four pages, and a part of one
 SHARED = 4 * PAGE_TOKENS
 
 
-def of_one_prefix(sim: KVSimulation, clients: trio.Nursery, count: int = 2, **more: object) -> list[Story]:
+def of_one_prefix(
+    sim: KVSimulation, clients: trio.Nursery, count: int = 2, *, tokens: int = 60, priority: int = 0
+) -> list[Story]:
     """Begin requests that have a prefix in common, and one token of their own."""
-    stories = [sim.expect(ask(f"r{i}", [*PREFIX, i], **{"max_tokens": 60} | more)) for i in range(count)]
+    stories = [sim.expect(ask(f"r{i}", [*PREFIX, i], max_tokens=tokens, priority=priority)) for i in range(count)]
     for story in stories:
         clients.start_soon(sim.client, story.asked)
     return stories
@@ -37,7 +39,7 @@ async def test_choices_of_one_prompt_have_its_pages_once_and_compute_it_once() -
     """In a pool that has not the room for four of them apart."""
     async with open_kv_simulation(slots=4, context=512, positions=832) as sim:
         async with trio.open_nursery() as clients:
-            stories = of_one_prefix(sim, clients, count=4, max_tokens=50)
+            stories = of_one_prefix(sim, clients, count=4, tokens=50)
             await until(lambda: all(len(story.events) > 2 for story in stories))
             pool = sim.manager.statistics().pool
             assert (pool.shared, pool.shared_tokens) == (SHARED, 3 * SHARED)
@@ -124,7 +126,7 @@ async def test_kv_that_is_found_wrong_is_read_anew_by_all_who_have_it(what: str)
         (slot,) = (slot for slot in sim.manager.table.free if slot.tokens)
         sim.model.curse(slot.pages.place(100), what)
         async with trio.open_nursery() as clients:
-            stories = of_one_prefix(sim, clients, count=3, max_tokens=20)
+            stories = of_one_prefix(sim, clients, count=3, tokens=20)
         assert sim.manager.statistics().pool.shared_tokens == 2 * SHARED
         assert [(story.finished().cached_tokens, len(story.tokens())) for story in stories] == [(0, 20)] * 3
 

@@ -25,7 +25,7 @@ def has_read(story: Story, events: int) -> bool:
 
 async def high(sim: KVSimulation, name: str = "high", *, tokens: int = 5, seed: int = 2) -> Story:
     """Ask for something important, and wait for it."""
-    return await sim.client(ask(name, text(40, seed), max_tokens=tokens))
+    return await sim.client(ask(name, text(70, seed), max_tokens=tokens))
 
 
 async def preempted(sim: KVSimulation, clients: trio.Nursery) -> Story:

@@ -19,7 +19,7 @@ from tests.scenarios.preemption.stories import high, low
 async def test_the_last_tokens_of_who_has_gone_are_not_kept() -> None:
     """Its client leaves while its blocks still wait to be copied, and while they are copied."""
     for wait in (0.0, 0.015, 0.025, 0.035, 0.045):
-        async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01, context=256, positions=224) as sim:
+        async with open_kv_simulation(slots=1, piece=1, block_seconds=0.01, context=256, positions=256) as sim:
             async with trio.open_nursery() as clients:
                 story = await low(sim, clients, length=150)
                 clients.start_soon(sim.client, ask("high", text(40, 2), max_tokens=5))

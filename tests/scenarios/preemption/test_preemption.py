@@ -26,7 +26,7 @@ from tests.scenarios.preemption.stories import has_read, high, low, preempted
 from tests.sim.grammars import Rule
 
 in_a_retained_place: Final = partial(open_kv_simulation, slots=1)
-copied: Final = partial(open_kv_simulation, slots=1, context=256, positions=224)  # no room for two
+copied: Final = partial(open_kv_simulation, slots=1, context=256, positions=256)  # no room for two
 Opening: TypeAlias = "partial[AbstractAsyncContextManager[KVSimulation]]"
 
 
@@ -75,7 +75,7 @@ async def test_who_is_to_read_its_prompt_anew_reuses_nothing_where_it_comes_back
             await until(lambda: len(other.events) >= 3)
             await sim.client(ask("before", text(150, 1), max_tokens=1))
             (free,) = sim.manager.table.free
-            sim.model.curse(free.pages.place(100), "raises")
+            sim.model.curse(free.pages.place(140), "raises")  # in no page that the other has
             story = sim.expect(ask("low", text(150, 1), max_tokens=5, priority=10))
             clients.start_soon(sim.client, story.asked)
             await until(lambda: any(step.failed and len(step.runs) == 1 for step in sim.steps))

@@ -1,4 +1,4 @@
-"""Pages in any order: a sequence says what it says where they lie one behind the other, and pages that two have serve both."""
+"""Pages in any order: what a sequence says does not depend on where they lie, and those that two have serve both."""
 
 from __future__ import annotations
 
