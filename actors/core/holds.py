@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from actors.core.hold import Tail, Ticket
     from actors.core.life import Life
     from actors.core.slot_views import GenerationKey, SlotView
+    from actors.core.slots import SlotTable
     from runtime.common.ownership import TaskOwner
     from runtime.kv.rings import Rings
     from runtime.kv.token_chain import TokenChain
@@ -274,17 +275,15 @@ class Holds:
 
     Args:
         owner: that task.
-        rings, piece: as for `HoldRecord.follow`.
-        has_states: whether layers are recurrent.
+        table: of the slots; None for one whose sequences share nothing.
+        piece: as for `HoldRecord.follow`.
     """
 
-    def __init__(
-        self, owner: TaskOwner, rings: Rings | None = None, piece: int = 0, *, has_states: bool = False
-    ) -> None:
+    def __init__(self, owner: TaskOwner, table: SlotTable | None = None, piece: int = 0) -> None:
         self._owner = owner
-        self._rings = rings
+        self._rings = None if table is None else table.rings
         self._piece = piece
-        self._shares = rings is None and not has_states
+        self._shares = table is not None and table.rings is None and table.states is None
         self._records: dict[GenerationKey, HoldRecord] = {}
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from actors.core.places.state_pool import StatePool, most_of_round
 from actors.core.places.states import States
 from actors.core.slot_views import NOT_RESTORED
 from runtime.common.ownership import TaskOwner
-from runtime.kv.pages import PagePool, pages_for, pool_positions
+from runtime.kv.pages import pool_positions
 from runtime.kv.token_chain import TokenChain
 from runtime.loading.served import Proposer
 
@@ -71,8 +71,7 @@ class SlotTable(SlotsInView):
         records = [SlotRecord(i, TokenChain(root), rings, pool) for i in range(slots + retained_places)]
         super().__init__(records, slots, context, proposer)
         assert not retained_places or rings is None, "what is in rings cannot be exchanged"
-        pages = PagePool(pages_for(pool_positions(slots, context, positions)))
-        self.pages = SlotPages(pages, records, slots, self._changing)
+        self.pages = SlotPages(pool_positions(slots, context, positions), records, slots, self._changing)
         of_round = most_of_round(state_buffers, slots)
         self.states = None if pool is None else States(pool, records, self._changing, lambda: self.grants, of_round)
         self._in_flight: frozenset[int] = frozenset()

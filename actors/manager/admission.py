@@ -199,18 +199,9 @@ class Admission:
                 self.admit()  # who comes behind it may fit in as it is
                 continue
             for record in victims:
-                self._wait_again(record, by=waiting.ticket)
+                self.wait_again(record, by=waiting.ticket)
             granted = self._grant(waiting)
             assert granted, f"{waiting.ticket.key} is granted no slot, and {len(victims)} were preempted for it"
-
-    def preempt_last(self) -> bool:
-        """Preempt the last of those who were granted a slot and can leave it, not the first; False if nobody can."""
-        self._owner.check()
-        _, *others = sorted(self._holds, key=lambda record: record.granted)
-        last = next((one for one in reversed(others) if self._preemption.can_leave(one)), None)
-        if last is not None:
-            self._wait_again(last, by=None)
-        return last is not None
 
     def _most_important(self) -> _Waiting | None:
         if successors := self._successors():
@@ -218,7 +209,7 @@ class Admission:
         key = self._order.most_important(self._is_passed_over)
         return None if key is None else self._queue[key]
 
-    def _wait_again(self, record: HoldRecord, by: Ticket | None) -> None:
+    def wait_again(self, record: HoldRecord, by: Ticket | None) -> None:
         """Preempt one that has a slot: it waits in its old place, the less long the more often it was preempted."""
         ticket, place = record.hold.ticket, record.hold.ticket.place
         place.is_granted = place.goes_first = False
@@ -250,22 +241,13 @@ class Admission:
         record = waiting.preempted
         prompt = ticket.prompt if record is None else record.hold.prompt
         reuse = ticket.reuse if record is None else record.may_reuse
-        expected = self._holds.shared_with(prompt) if reuse else 0
-        if not self._table.pages.grantable([ticket.reserved - expected]):
-            return False
-        if self._is_late(waiting):
-            return True
-        self._preemption.retained_places.take(ticket.key, prompt, reuse=reuse, session=ticket.session)
-        now, private = trio.current_time(), not ticket.reuse
+        reserved, expected = ticket.reserved, self._holds.shared_with(prompt) if reuse else 0
+        if not (granted := self._table.pages.grantable([reserved - expected])) or self._is_late(waiting):
+            return bool(granted)
+        key, now, session, private = ticket.key, trio.current_time(), ticket.session, not ticket.reuse
+        self._preemption.retained_places.take(key, prompt, reuse=reuse, session=session)
         slot = self._table.grant(
-            ticket.key,
-            prompt,
-            reuse=reuse,
-            now=now,
-            session=ticket.session,
-            reserved=ticket.reserved,
-            expected=expected,
-            private=private,
+            key, prompt, reuse=reuse, now=now, session=session, reserved=reserved, expected=expected, private=private
         )
         assert slot is not None
         assert slot.before is not None

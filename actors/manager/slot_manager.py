@@ -95,12 +95,9 @@ class SlotManager:
         self.costs = StepCosts()
         self.wall = WallClock(executor.clock, executor.wall_clock)
         self.receipts = ReceiptLog(self.wall.at, owner=table.owner)
-        self.holds = Holds(
-            table.owner, table.rings, cache.piece_blocks * BLOCK_TOKENS, has_states=table.states is not None
-        )
+        self.holds = Holds(table.owner, table, cache.piece_blocks * BLOCK_TOKENS)
         self._counts = StepCounts()
-        self._position_bytes = position_bytes
-        self._chunks = chunks
+        self._chunks, self._position_bytes = chunks, position_bytes
         self._mailbox = Mailbox()
         self._device = Device(executor, table)
         self.preemption = Preemption(table, cache, self.holds, self.observers, is_on=preemption, now=executor.clock)
@@ -197,9 +194,9 @@ class SlotManager:
 
     def _ensure_capacity(self) -> None:
         """Make room for sequences; where more is promised than there is, the last to come leave their slots."""
-        can_leave = self.preemption.can_leave
-        while self._transfers.ensure_capacity(self.holds, can_leave) and self._admission.preempt_last():
-            pass
+        leaving = self.preemption
+        while self._transfers.ensure_capacity(self.holds, leaving.can_leave) and (last := leaving.last()) is not None:
+            self._admission.wait_again(last, by=None)
 
     def _plan(self, *, has_transferred: bool) -> list[Planned]:
         """Choose the rows of the next step, from what actors have submitted; none, at times, where KV has moved."""

@@ -120,6 +120,11 @@ class Preemption:
         """Return whether one can leave its slot here."""
         return record.key not in self._returning and is_at_rest(record, self._table.draft_start(record.slot))
 
+    def last(self) -> HoldRecord | None:
+        """Return the last of those who were granted a slot and can leave it, but for the first; None if nobody can."""
+        _, *others = sorted(self._holds, key=lambda record: record.granted)
+        return next((one for one in reversed(others) if self.can_leave(one)), None)
+
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def preempt(self, record: HoldRecord, by: Ticket | None) -> None:

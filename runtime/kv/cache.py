@@ -204,9 +204,8 @@ class KVCache:
             )
             whole, pieces = self._rings[layer][slot], [*_arcs(start, end, ring)]
         views = [whole.narrow(2, place, rows) for _, place, rows in pieces]
-        if len(views) == 1:
-            return views[0]
-        return torch.cat(views, dim=2, out=self._scratch(views[0], end - start) if brief else None)
+        into = self._scratch(views[0], end - start) if brief and len(views) > 1 else None
+        return views[0] if len(views) == 1 else torch.cat(views, dim=2, out=into)
 
     def _scratch(self, like: torch.Tensor, rows: int) -> torch.Tensor:
         """Return room for so many rows of a layer, always the same."""

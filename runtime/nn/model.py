@@ -180,7 +180,6 @@ class Transformer:
         """Begin a step.
 
         Args:
-            segments: its rows.
             drawn: their tokens, `[rows]`, where only the device knows them, which has other work to do before; None
                 where the segments say them.
         """
@@ -193,8 +192,7 @@ class Transformer:
         staging = StagingBuffer()
         token_ids = drawn or staging.ints([token for segment in segments for token in segment.token_ids])
         positions = staging.ints([p for segment in segments for p in range(segment.start, segment.end)])
-        places = staging.ints(_places(segments))
-        read = staging.ints(_places(segments, self.states_before)) if self.states_before else places
+        places, read = (staging.ints(_places(segments, before)) for before in (0, self.states_before))
         sampled_rows, sampling = _stage_sampling(segments, ranges, staging, self._penalties, self._draws)
         prompt_rows = _stage_prompt_rows(segments, ranges, staging)
         recorded = None if self._recorded is None else self._recorded.stage(segments, staging)
@@ -311,9 +309,9 @@ class Transformer:
             case Copy(source, slot, start, end, least, source_pages, pages):
                 self.kv.copy(source, slot, start, end, source_pages, pages, least)
             case CopyPage(_, source, target, rows):
-                self.kv.copy_page(source, target, rows)
-                if self.states is not None:  # a module shares its target's: to copy them twice changes nothing
-                    self.states.copy_page(source, target, rows)
+                # A module's states are its target's: to copy them twice changes nothing.
+                for held in (self.kv,) if self.states is None else (self.kv, self.states):
+                    held.copy_page(source, target, rows)
             case SaveState(_, buffer) if self.buffers is not None:
                 return self.buffers.save(buffer)
             case LoadState(_, buffer, data) if self.buffers is not None:
@@ -321,16 +319,10 @@ class Transformer:
         return None
 
     # --- what a drafter overrides -----------------------------------------------------------------------------------
-
-    states_before = 0
+    states_before = 0  # positions from a row back to the state that it goes on from
 
     def embed(self, token_ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        """Return what goes into the first layer, `[rows, hidden]`.
-
-        Args:
-            token_ids: `[rows]`.
-            places: `[rows]`, of the states that a drafter's rows go on from: `states_before` positions before these.
-        """
+        """Return what goes into the first layer, `[rows, hidden]`; `places` are of the states that rows go on from."""
         embedded = self.weights.embedding(token_ids)
         return embedded if self._embedding_scale == 1.0 else embedded.mul_(self._embedding_scale)
 

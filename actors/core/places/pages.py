@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from runtime.kv.pages import PAGE_TOKENS, PageTable, pages_for
+from runtime.kv.pages import PAGE_TOKENS, PagePool, PageTable, pages_for
 from runtime.step.transfer import CopyPage
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from actors.core.places.record import SlotRecord
     from actors.core.slot_views import SlotView
-    from runtime.kv.pages import PagePool
 
 
 @dataclass(slots=True)
@@ -91,17 +90,17 @@ class SlotPages:
         counts: since the start; not to be changed.
 
     Args:
-        pool: of the pages.
+        positions: of the pool, in whole pages.
         records: of the slots, and then of the retained places.
         slots: how many slots there are.
         changing: returns a slot's record if it may be changed now, and raises if not.
     """
 
     def __init__(
-        self, pool: PagePool, records: Sequence[SlotRecord], slots: int, changing: Callable[[SlotView], SlotRecord]
+        self, positions: int, records: Sequence[SlotRecord], slots: int, changing: Callable[[SlotView], SlotRecord]
     ) -> None:
         self.counts = PageCounts()
-        self._pool = pool
+        self._pool = PagePool(pages_for(positions))
         self._records = records
         self._slots = slots
         self._changing = changing
