@@ -22,7 +22,7 @@ from runtime.kv.rings import plan_rings
 from runtime.kv.states import StateBuffers
 from runtime.loading.drafters import NoDrafter, log_drafter
 from runtime.loading.few_rows import check_deterministic, deterministic_or_refused, open_few_rows
-from runtime.loading.footprint import SlotMemory, pool_sizes, check_memory, state_memory
+from runtime.loading.footprint import SlotMemory, check_memory, pool_sizes, state_memory
 from runtime.loading.served import ServedModel, facts_of
 from runtime.nn.ahead_model import AheadModel
 from runtime.nn.matrices.formats import choose_formats
