@@ -31,13 +31,6 @@ MUTANTS = (
         (f"{SCENARIOS}::test_the_least_important_goes_and_of_equals_the_last_to_come",),
     ),
     Mutant(
-        "one is preempted that reads its prompt anew, and would have to once more",
-        "actors/preemption/preemption.py",
-        " and not (one.reads_anew and one.length))",
-        ")",
-        (SCENARIOS,),
-    ),
-    Mutant(
         "one that may use no cached KV does when it comes back",
         "actors/manager/admission.py",
         "reuse = ticket.reuse if record is None else record.may_reuse\n",
