@@ -294,16 +294,19 @@ class Holds:
         """The oldest first."""
         return iter(self._records.values())
 
-    def shared_with(self, prompt: TokenChain) -> int:
-        """Return how many tokens of a prompt, in whole pages, some of these have, or read, for it to share.
+    def shared_with(self, prompt: TokenChain, *, follows: bool) -> int:
+        """Return how many tokens of a prompt, in whole pages, some of these have for it to share.
 
-        None where layers have rings or states, of which it is not known before whether they can be had.
+        Or are reading, if it `follows` them.  None where layers have rings or states, of which it is not known before
+        whether they can be had.
         """
         if not self._shares:
             return 0
         limit = len(prompt) - 1
-        shared = [max(one.slot.tokens.shared_with(prompt), one.hold.prompt.shared_with(prompt)) for one in self]
-        return min(max(shared, default=0), limit) // PAGE_TOKENS * PAGE_TOKENS
+        chains = [one.slot.tokens for one in self]
+        chains += [one.hold.prompt for one in self if follows and one.state is State.PREFILL and not one.is_led]
+        shared = max((chain.shared_with(prompt) for chain in chains), default=0)
+        return min(shared, limit) // PAGE_TOKENS * PAGE_TOKENS
 
     def get(self, key: GenerationKey) -> HoldRecord | None:
         """Return that of a generation; None if it holds nothing."""

@@ -97,6 +97,10 @@ class SlotView(Protocol):
         """Return how many the sequence of its holder may come to need."""
 
     @property
+    def expected(self) -> int:
+        """Return how many of these its holder is to share with others who run."""
+
+    @property
     def last_used(self) -> int:
         """The table's grant count at the last release."""
 

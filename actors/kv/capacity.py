@@ -112,7 +112,7 @@ class CapacityManager:
     def _make_for(self, record: HoldRecord) -> bool:
         """Give room to a hold, and evict residents until there is some; False while that is still to be copied out."""
         while True:
-            self._pages.give(record.slot, self._needed(record), record.slot.reserved)
+            self._pages.give(record.slot, self._needed(record), record.slot.reserved - record.slot.expected)
             if self._has_room(record):
                 return True
             lent = self._table.lent

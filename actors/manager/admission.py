@@ -212,8 +212,8 @@ class Admission:
     def wait_again(self, record: HoldRecord, by: Ticket | None) -> None:
         """Preempt one that has a slot: it waits in its old place, the less long the more often it was preempted."""
         ticket, place = record.hold.ticket, record.hold.ticket.place
-        place.is_granted = place.goes_first = False
         self._preemption.preempt(record, by)
+        place.is_granted = place.goes_first = False
         self._queue[ticket.key] = _Waiting(ticket, record.life, self._table.grants, record)
         standing = record.priority, ticket.owner, ticket.rank.weight, record.ledger.preemptions * LEVELS
         self._order.add(Claim(record.key, place.number, trio.current_time(), *standing))
@@ -241,7 +241,7 @@ class Admission:
         record = waiting.preempted
         prompt = ticket.prompt if record is None else record.hold.prompt
         reuse = ticket.reuse if record is None else record.may_reuse
-        reserved, expected = ticket.reserved, self._holds.shared_with(prompt) if reuse else 0
+        reserved, expected = ticket.reserved, self._holds.shared_with(prompt, follows=record is None) if reuse else 0
         if not (granted := self._table.pages.grantable([reserved - expected])) or self._is_late(waiting):
             return bool(granted)
         key, now, session, private = ticket.key, trio.current_time(), ticket.session, not ticket.reuse

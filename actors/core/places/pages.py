@@ -207,7 +207,7 @@ class SlotPages:
     def fit(self, slot: SlotView, least: int = 0) -> None:
         """Take back what a slot does not need for its tokens, its reservation, and so many positions besides."""
         record = self._changing(slot)
-        reserved = 0 if record.owner is None else record.reserved
+        reserved = 0 if record.owner is None else record.reserved - record.expected
         self._cut(record, max(record.used, reserved, least))
 
     def share(self, slot: SlotView, source: SlotView, end: int) -> tuple[int, int]:

@@ -134,6 +134,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "demote": lambda world: world.admission.demote(_waiting(world)),
         "admit": lambda world: world.admission.admit(),
         "preempt_for_waiting": lambda world: world.admission.preempt_for_waiting(),
+        "wait_again": lambda world: world.admission.wait_again(world.record, None),
         "hold_back": lambda world: world.admission.hold_back(),
         "turn_away": lambda world: world.admission.turn_away("the device is gone"),
         "resume": lambda world: world.admission.resume(),
@@ -152,7 +153,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
 # The others look; `in_flight` and `tell` change no slot.
 LOOKS: dict[type, set[str]] = {
     SlotTable: {"in_flight", "tell"},
-    Holds: {"get", "of", "check_integrity"},
+    Holds: {"get", "of", "shared_with", "check_integrity"},
     HoldRecord: {
         *(
             "state",
