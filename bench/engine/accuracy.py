@@ -27,6 +27,7 @@ import torch.nn.functional as F
 from bench.corpus import held_out_files
 from bench.engine.llama_server import TopTokens, ask_top_tokens
 from runtime.checkpoint.open import open_checkpoint
+from runtime.kv.pages import in_one_piece
 from runtime.loading.load import describe_model, load_model
 from runtime.loading.options import LoadOptions
 from runtime.nn.matrices.quantization import Quantization
@@ -92,7 +93,7 @@ def distance(full: Tensor, other: Tensor, following: Tensor) -> Distance:
 
 def scores(model: Transformer, token_ids: Sequence[int]) -> Tensor:
     """Return the scores of what follows each token, in float32 on the host: `[tokens, vocab]`."""
-    batch = model.begin([Segment(0, 0, token_ids)])
+    batch = model.begin([Segment(0, 0, token_ids, pages=in_one_piece(len(token_ids)))])
     for layer in range(model.num_layers):
         model.run_layer(batch, layer)
     return model.compute_logits(model.weights.final_norm(batch.hidden)).cpu()

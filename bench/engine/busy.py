@@ -21,6 +21,7 @@ import torch
 import trio
 
 from bench.engine.models.shapes import SHAPES, random_model, shape
+from runtime.kv.pages import in_one_piece
 from runtime.nn.matrices.quantization import Quantization
 from runtime.sampling.tokens import SampleSpec
 from runtime.selftest.rates import GREEDY, prefill, random_prompt
@@ -58,10 +59,11 @@ async def tokens_per_second(executor: ThreadExecutor[Transformer], threads: int 
     if threads is not None:
         await executor.call(lambda: torch.set_num_threads(threads))
     model = executor.model
+    pages = in_one_piece(model.context)
     token, position, started = 1, DEPTH, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds and position < model.context:
         sample = SampleSpec(GREEDY, position + 1, position - DEPTH)
-        result = await executor.run_step(StepJob([Segment(0, position, [token], sample=sample)]))
+        result = await executor.run_step(StepJob([Segment(0, position, [token], sample=sample, pages=pages)]))
         token, position = result.segments[0].tokens[0].token_id, position + 1
     return (position - DEPTH) / elapsed
 

@@ -95,7 +95,8 @@ def test_of_a_cluster_each_worker_has_its_figures_and_its_slots_say_whose_they_a
         requests = [request("b", "queued") | {"worker": names[0]}, request("c", "queued") | {"worker": names[1]}]
         one = sample(at, slots, requests)
         speeds = {
-            name: sample(at, [], [], int(at) * steps).engines[""] for name, steps in zip(names, (20, 7), strict=True)
+            name: sample(at, [], [], int(at) * steps, pool=POOL | {"held": held, "resident": 0}).engines[""]
+            for name, steps, held in zip(names, (20, 7), (300, 40), strict=True)
         }
         overview.take(replace(one, engines=speeds))
     lines = drawn(overview)

@@ -22,9 +22,6 @@ async def test_health() -> None:
     assert (await response.get_json())["status"] == "unavailable"
 
 
-NOWHERE = {"origin": 0, "capacity": 0}
-
-
 async def test_slots_and_requests() -> None:
     engine = FakeEngine([token("a")])
     app = make(engine)
@@ -37,9 +34,17 @@ async def test_slots_and_requests() -> None:
             "tokens": 7,
             "resident_tokens": 0,
             "draft_tokens": 9,
-            **NOWHERE,
+            "capacity": 0,
         },
-        {"id": 1, "state": "idle", "request_id": None, "tokens": 0, "resident_tokens": 5, "draft_tokens": 4, **NOWHERE},
+        {
+            "id": 1,
+            "state": "idle",
+            "request_id": None,
+            "tokens": 0,
+            "resident_tokens": 5,
+            "draft_tokens": 4,
+            "capacity": 0,
+        },
     ]
     assert await (await app.test_client().get("/v1/requests")).get_json() == {"data": [], "detachable": []}
     async with posting(app, CHAT, HI) as connection:
