@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from actors.core.commands import LoadBlocks
 from actors.core.slot_views import resident_value
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class CapacityManager:
         for record in wanting:
             if self._pages.must_be_owned(record.slot) and not self._cache.waiting.any_of(record.slot.id):
                 self._pages.leave(record.slot)
-            if record.submitted is not None and not record.has_leaders:
+            reads = record.submitted is not None and not record.has_leaders
+            if reads or isinstance(record.pending, LoadBlocks):
                 self._pages.expect_nothing(record.slot)
         is_over = self._pages.promised > self._pages.positions
         if is_over:

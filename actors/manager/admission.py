@@ -211,6 +211,7 @@ class Admission:
 
     def wait_again(self, record: HoldRecord, by: Ticket | None) -> None:
         """Preempt one that has a slot: it waits in its old place, the less long the more often it was preempted."""
+        self._owner.check()
         ticket, place = record.hold.ticket, record.hold.ticket.place
         self._preemption.preempt(record, by)
         place.is_granted = place.goes_first = False

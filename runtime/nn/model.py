@@ -180,8 +180,8 @@ class Transformer:
         """Begin a step.
 
         Args:
-            drawn: their tokens, `[rows]`, where only the device knows them, which has other work to do before; None
-                where the segments say them.
+            segments: its rows.
+            drawn: their tokens, `[rows]`, where only the device knows them; None where the segments say them.
         """
         for segment in segments:
             self.kv.note_rows(segment.slot, segment.start, segment.end)

@@ -167,8 +167,8 @@ MUTANTS = (
     Mutant(
         "what was to be shared counts as promised before its rows are handed back",
         ROOM,
-        "            if record.submitted is not None and not record.has_leaders:\n",
-        "            if record.submitted is not None and not record.is_led:\n",
+        "            reads = record.submitted is not None and not record.has_leaders\n",
+        "            reads = record.submitted is not None and not record.is_led\n",
         (SHARING,),
     ),
     Mutant(

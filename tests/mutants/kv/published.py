@@ -36,8 +36,8 @@ MUTANTS = (
     Mutant(
         "blocks of a request that wants no reuse are told of",
         "actors/manager/admission.py",
-        "now, private = trio.current_time(), not ticket.reuse\n",
-        "now, private = trio.current_time(), False\n",
+        "trio.current_time(), ticket.session, not ticket.reuse\n",
+        "trio.current_time(), ticket.session, False\n",
     ),
     Mutant(
         "a block is told of without its parent",
