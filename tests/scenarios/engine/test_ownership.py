@@ -66,9 +66,13 @@ def _waiting(world: World) -> Ticket:
     return ticket
 
 
-def _preempted(world: World) -> HoldRecord:
+def _asking(world: World) -> HoldRecord:
     world.record.ask(Submit(world.record.hold.ticket, State.PREFILL, TOKENS, SAMPLE))
-    world.record.preempt(None)
+    return world.record
+
+
+def _preempted(world: World) -> HoldRecord:
+    _asking(world).preempt(None)
     return world.record
 
 
@@ -104,7 +108,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
     },
     HoldRecord: {
         "happen": lambda world: world.record.happen(Event.READS),
-        "ask": lambda world: world.record.ask(Submit(world.record.hold.ticket, State.PREFILL, TOKENS, SAMPLE)),
+        "ask": _asking,
         "clear_pending": lambda world: world.record.clear_pending(),
         "demote": lambda world: world.record.demote(),
         "run_alone": lambda world: world.record.run_alone(),
@@ -134,7 +138,7 @@ CHANGES: dict[type, dict[str, Callable[[World], object]]] = {
         "demote": lambda world: world.admission.demote(_waiting(world)),
         "admit": lambda world: world.admission.admit(),
         "preempt_for_waiting": lambda world: world.admission.preempt_for_waiting(),
-        "wait_again": lambda world: world.admission.wait_again(world.record, None),
+        "wait_again": lambda world: world.admission.wait_again(_asking(world), None),
         "hold_back": lambda world: world.admission.hold_back(),
         "turn_away": lambda world: world.admission.turn_away("the device is gone"),
         "resume": lambda world: world.admission.resume(),
