@@ -16,6 +16,7 @@ from runtime.checkpoint.folder.plain import PlainTensor
 from runtime.checkpoint.open import open_checkpoint
 from runtime.devices.native.kernels import Kernels
 from runtime.errors import CheckpointError
+from runtime.kv.pages import PAGE_TOKENS
 from runtime.kv.states import state_bytes
 from runtime.loading import few_rows, footprint
 from runtime.loading.drafters import plan_drafter
@@ -154,7 +155,7 @@ def test_slots_and_context_that_do_not_fit_are_refused_with_what_would(
     )
     assert said is not None
     context, slots = map(int, said.groups())
-    assert (context, slots) == (3, 30_000 // config.context_length)
+    assert (context, slots) == (3 * PAGE_TOKENS, 30_000 * PAGE_TOKENS // config.context_length)
     for fits in (replace(options, context=context), replace(options, slots=slots)):
         footprint.check_memory(fits, config, DrafterMemory(), CPU, torch.float32)
 
@@ -183,10 +184,13 @@ def test_what_fits_is_loaded(llama: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_size_for_kv_is_as_many_tokens_as_it_has_room_for(llama: Path) -> None:
-    """No more than all slots have at their longest, and one sequence may have all of them."""
+    """In whole pages; no more than all slots have at their longest, and one sequence may have all of them."""
     config = open_checkpoint(llama).config
-    token = footprint.SlotMemory(config, torch.float32).nbytes(1)
-    for slots, size, expected in ((4, 100 * token, (100, 100)), (1, 10_000_000 * token, (config.context_length,) * 2)):
+    token = footprint.SlotMemory(config, torch.float32).nbytes(PAGE_TOKENS) // PAGE_TOKENS
+    for slots, size, expected in (
+        (4, 100 * token, (PAGE_TOKENS,) * 2),
+        (1, 10_000_000 * token, (config.context_length,) * 2),
+    ):
         options = LoadOptions(llama, slots=slots, kv_memory=size, device="cpu", dtype="float32")
         model = _load(options)
         assert (model.context, model.kv.positions) == expected
