@@ -112,9 +112,10 @@ async def measure(spec: ModelSpec, load: Load, prefix: int, own: int, tokens: in
 @click.option("--prefix", default=8000, show_default=True, help="Tokens that they have in common.")
 @click.option("--own", default=150, show_default=True, help="Tokens that a prompt has besides.")
 @click.option("--tokens", default=50, show_default=True, help="Tokens of an answer.")
-def main(model: str, sequences: int, prefix: int, own: int, tokens: int) -> None:
+@click.option("--deterministic", default="on", show_default=True, help="`off`: answers may differ by rounding.")
+def main(model: str, sequences: int, prefix: int, own: int, tokens: int, deterministic: str) -> None:
     """Run the rounds, and fail where what is said differs from what a request alone says."""
-    spec = ModelSpec(model, sequences, prefix + own + tokens, deterministic="on")
+    spec = ModelSpec(model, sequences, prefix + own + tokens, deterministic=deterministic)
     said = [trio.run(measure, spec, load, prefix, own, tokens) for load in loads(sequences)]
     alone = said[0][0]
     for load, answers in zip(loads(sequences), said, strict=True):

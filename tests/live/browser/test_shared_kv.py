@@ -79,9 +79,15 @@ def test_it_shows_the_pool_groups_and_requests_without_a_client(chromium: Chromi
                 requests = page.get_by_role("group", name="Requests")
                 expect(requests.get_by_text("races in group agent/search")).to_be_visible()
                 expect(requests.get_by_text("the newest of editor")).to_be_visible()
-                pool = server.get("/v1/statistics")["manager"]["pool"]
-                held = page.locator(".pages .held").evaluate("element => parseFloat(element.style.inlineSize)")
-                assert held == pytest.approx(100 * pool["held"] / pool["positions"], abs=0.01)
+                bar = page.locator(".pages .held")
+
+                def is_drawn() -> bool:
+                    """Return whether the bar is as long as what the server says is held."""
+                    pool = server.get("/v1/statistics")["manager"]["pool"]
+                    drawn = bar.evaluate("element => parseFloat(element.style.inlineSize)")
+                    return drawn == pytest.approx(100 * pool["held"] / pool["positions"], abs=0.01)
+
+                wait_for(is_drawn, "the bar")
                 detached = page.get_by_role("group", name="May outlive their clients")
                 expect(detached.get_by_text("one reader")).to_be_visible()
                 client.close()

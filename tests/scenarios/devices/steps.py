@@ -16,7 +16,7 @@ from runtime.sampling.sampler import SampledRow
 from runtime.sampling.tokens import AllowedTokens, DraftToken, SampleSpec
 from runtime.step.step import Segment
 from tests.models.sampler_driver import sample, verify
-from tests.models.step_driver import CPU
+from tests.models.step_driver import CPU, pages_of
 
 # All biases; normed heads; a window; Gemma's norms, scales, caps and activation; other norms of heads; a parallel MLP;
 # heads of which a part is rotated, or that are normed after it; queries scaled by their position; experts; sinks; a
@@ -101,10 +101,12 @@ def whole_step() -> list[Segment]:
 def masked_step() -> list[Segment]:
     """Rows to which a grammar allows few tokens: a prompt's last, a draft's and the one behind it; and one without."""
     mask = AllowedTokens([3, 4, 9], 2**20)
+    several, pages = SampleSpec(EVERYTHING, 1, 1, (3,), masks=(mask, mask)), [pages_of(slot, 128) for slot in range(4)]
+    first = SampleSpec(SamplingParams(temperature=0), 30, 0, masks=(mask,))
     return [
-        Segment(1, 0, range(30), sample=SampleSpec(SamplingParams(temperature=0), 30, 0, masks=(mask,))),
-        Segment(2, 0, [3, 4], sample=SampleSpec(EVERYTHING, 1, 1, (3,), masks=(mask, mask)), drafts=[DraftToken(4)]),
-        Segment(3, 0, [9], sample=SampleSpec(SamplingParams(seed=1), 1, 1)),
+        Segment(1, 0, range(30), sample=first, pages=pages[1]),
+        Segment(2, 0, [3, 4], sample=several, drafts=[DraftToken(4)], pages=pages[2]),
+        Segment(3, 0, [9], sample=SampleSpec(SamplingParams(seed=1), 1, 1), pages=pages[3]),
     ]
 
 

@@ -103,6 +103,8 @@ inline void* open(int threads) {
     return context;
 }
 
+constexpr int PAGE_ROWS = 64;  // as in `attention.h`
+
 // What is left of a run: hidden states; keys and values, or rows that convolutions have kept; and matrices of heads.
 template <class T>
 struct Left {
@@ -140,7 +142,10 @@ Left<T> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, i
     auto decay = numbers<float>(whole), rate_bias = numbers<float>(whole), skip = numbers<float>(heads);
     for (float& one : decay) one = -std::fabs(one);
     // Of a sequence, keys and values; or what is kept before its rows, behind its first, and behind its last.
-    const size_t one = static_cast<size_t>(kv_heads) * length * dim, state = width ? static_cast<size_t>(width - 1) * channels : 0;
+    std::vector<int32_t> pages((length + PAGE_ROWS - 1) / PAGE_ROWS);  // the last first
+    for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<int32_t>(pages.size() - 1 - i);
+    const size_t head = pages.size() * PAGE_ROWS * dim;
+    const size_t one = kv_heads * head, state = width ? static_cast<size_t>(width - 1) * channels : 0;
     const size_t of_sequence = width ? 3 * state : 2 * one, matrix = rule ? static_cast<size_t>(numbers_of_heads) * size : 0;
     Left<T> left{numbers<T>(static_cast<size_t>(rows) * hidden), numbers<T>(2 * of_sequence * sequences),
                  numbers<float>(2 * 3 * matrix * sequences)};
@@ -169,8 +174,8 @@ Left<T> run_layer(int target, Kind kind, const Shape& shape, int rows_of_each, i
     }
     for (int i = 0; i < sequences; ++i) {
         T* own = left.kept.data() + i * of_sequence;
-        segments.push_back({i * rows_of_each, rows_of_each, own, own + one, static_cast<int64_t>(length) * dim, length, 3 * i, 2,
-                            wanted.data() + 2 * i});
+        segments.push_back({i * rows_of_each, rows_of_each, own, own + one, static_cast<int64_t>(head), length, 0, pages.data(),
+                            3 * i, 2, wanted.data() + 2 * i});
     }
     const Step step{rows, sequences, threads, left.hidden.data(), cos.data(), sin.data(),
                     extras ? query_scale.data() : nullptr, segments.data(), 0, nullptr, nullptr};

@@ -44,7 +44,7 @@ void write_all(int target) {
             for (const int rows : {1, 2, 9}) {
                 const std::string place = own + std::to_string(shape.hidden) + "/" + std::to_string(rows);
                 for (const bool one : {true, false}) {
-                    const auto left = run_layer<T>(target, kind, shape, one ? rows : 1, one ? 1 : rows, 40, THREADS, 1);
+                    const auto left = run_layer<T>(target, kind, shape, one ? rows : 1, one ? 1 : rows, 70, THREADS, 1);
                     const std::string whose = (one ? "" : " of sequences") + place;
                     write("hidden" + whose, left.hidden);
                     write("kept" + whose, left.kept);

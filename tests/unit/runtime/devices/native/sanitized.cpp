@@ -42,7 +42,7 @@ bool same_product(int target, Kind kind, int out, int in, int rows) {
 // Several numbers of rows, behind several lengths.
 bool all_same(int target, Kind kind, const Shape& shape) {
     for (const int rows : {1, 2, 3, 9})
-        for (const int length : {rows, 17, 40}) {
+        for (const int length : {rows, 17, 70}) {
             if (length < rows) continue;
             if (same_layer<float>(target, kind, shape, rows, 1, length) && same_layer<Bfloat16>(target, kind, shape, 1, rows, length))
                 continue;
