@@ -8,7 +8,7 @@ an `Executor`.
 - `burst`: steps that follow one another where they run
 - `shortcuts`: `LayersTogether`, `NextStep`: what a model may be able to do beside `StepModel`, where that is faster
 - `job`: `StepJob`, which an executor is given, and how far its `Burst` may go
-- `transfer`: `Save`, `Load`, `Copy`, which move KV between steps
+- `transfer`: `Save`, `Load`, `Copy`, `CopyPage`, which copy KV between steps
 - `executor`: `Executor`, `InlineExecutor`, `SimulatedExecutor`
 - `thread_executor`: `ThreadExecutor`, `open_thread_executor`, on a `device_thread`; CPU threads of a step, chosen by
   `thread_tuner`
