@@ -84,7 +84,7 @@ def test_it_shows_the_pool_groups_and_requests_without_a_client(chromium: Chromi
                     """Return whether the bar is as long as what the server says is held."""
                     pool = server.get("/v1/statistics")["manager"]["pool"]
                     drawn: float = bar.evaluate("element => parseFloat(element.style.inlineSize)")
-                    return abs(drawn - 100 * pool["held"] / pool["positions"]) < 0.01
+                    return bool(abs(drawn - 100 * pool["held"] / pool["positions"]) < 0.01)
 
                 wait_for(is_drawn, "the bar")
                 detached = page.get_by_role("group", name="May outlive their clients")
