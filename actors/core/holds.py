@@ -294,17 +294,16 @@ class Holds:
         """The oldest first."""
         return iter(self._records.values())
 
-    def shared_with(self, prompt: TokenChain, *, follows: bool) -> int:
-        """Return how many tokens of a prompt, in whole pages, some of these have for it to share.
+    def shared_with(self, prompt: TokenChain) -> int:
+        """Return how many tokens of a prompt, in whole pages, some of these have or are reading, for it to share.
 
-        Or are reading, if it `follows` them.  None where layers have rings or states, of which it is not known before
-        whether they can be had.
+        None where layers have rings or states, of which it is not known before whether they can be had.
         """
         if not self._shares:
             return 0
         limit = len(prompt) - 1
         chains = [one.slot.tokens for one in self]
-        chains += [one.hold.prompt for one in self if follows and one.state is State.PREFILL and not one.is_led]
+        chains += [one.hold.prompt for one in self if one.state is State.PREFILL and not one.is_led]
         shared = max((chain.shared_with(prompt) for chain in chains), default=0)
         return min(shared, limit) // PAGE_TOKENS * PAGE_TOKENS
 

@@ -242,7 +242,7 @@ class Admission:
         record = waiting.preempted
         prompt = ticket.prompt if record is None else record.hold.prompt
         reuse = ticket.reuse if record is None else record.may_reuse
-        reserved, expected = ticket.reserved, self._holds.shared_with(prompt, follows=record is None) if reuse else 0
+        reserved, expected = ticket.reserved, self._holds.shared_with(prompt) if reuse and record is None else 0
         if not (granted := self._table.pages.grantable([reserved - expected])) or self._is_late(waiting):
             return bool(granted)
         key, now, session, private = ticket.key, trio.current_time(), ticket.session, not ticket.reuse
